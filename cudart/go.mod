@@ -1,0 +1,3 @@
+module github.com/minfer-go/minfer/cudart
+
+go 1.26.0

@@ -1,0 +1,7 @@
+module github.com/minfer-go/minfer/graph
+
+go 1.26.0
+
+require (
+	github.com/minfer-go/minfer/quant v0.1.0
+)
