@@ -37,14 +37,17 @@ type Tensor struct {
 	Shape     Shape
 }
 
-// Unit is what a backend compiles: the nodes of one split, in execution order, and where everything lies. View,
-// Reshape and Input nodes are not in Nodes: they only place tensors.
+// Unit is what a backend compiles: the nodes of one split, in execution order, and where everything lies. Input, View,
+// Reshape and KvcacheLoad nodes are not in Nodes: they only place tensors (Op.Places).
 type Unit struct {
 	Params  Params
 	Nodes   []*Node
 	Tensors []Tensor // by node ID, for every node of the graph that this unit reads or writes
-	Keys    []KVRegion
+	Keys    []KVRegion // by layer; zero for layers of another backend
 	Values  []KVRegion
+
+	// Traced: values or times are taken after each node, so the program must really run every time, never be replayed.
+	Traced bool
 }
 
 // Program is a compiled Unit. Run queues or executes it; it allocates nothing. Results may be read after Backend.Sync.
