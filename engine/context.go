@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/minfer-go/minfer/graph"
+	"github.com/minfer-go/minfer/kvformat"
+)
+
+// ErrContextFull is wrapped by the error of a step that needs more cells than its sequence has.
+var ErrContextFull = errors.New("context full")
+
+// Defaults of ContextOptions.
+const (
+	DefaultCtx   = 4096
+	DefaultBatch = 512
+)
+
+// maxOutputs bounds the rows of one graph run whose logits are computed: a vocabulary's logits are large.
+const maxOutputs = 32
+
+// ContextOptions shapes a context. The zero value is useful.
+type ContextOptions struct {
+	Ctx                int             // cells of each sequence; 0: the smaller of the model's context and DefaultCtx
+	Seqs               int             // sequences; 0: 1
+	Batch              int             // rows of one graph run at most; 0: DefaultBatch
+	KeyType, ValueType kvformat.Format // KV cache formats; zero: f16
+	Features           graph.Feature
+}
+
+func (o ContextOptions) withDefaults(nCtxTrain int) (ContextOptions, error) {
+	if o.Ctx == 0 {
+		o.Ctx = min(nCtxTrain, DefaultCtx)
+	}
+	if o.Seqs == 0 {
+		o.Seqs = 1
+	}
+	if o.Batch == 0 {
+		o.Batch = DefaultBatch
+	}
+	o.Batch = min(o.Batch, max(o.Ctx*o.Seqs, 1))
+	const maxCells = 1 << 30
+	switch {
+	case o.Ctx < 0 || o.Seqs < 0 || o.Batch < 0:
+		return o, fmt.Errorf("engine: context options: negative size (ctx %d, seqs %d, batch %d)", o.Ctx, o.Seqs, o.Batch)
+	case o.Ctx > maxCells || o.Seqs > maxCells/o.Ctx:
+		return o, fmt.Errorf("engine: context options: %d sequences of %d cells are more than the limit of %d cells", o.Seqs, o.Ctx, maxCells)
+	}
+	return o, nil
+}
+
+// Row is one token to be fed: it is appended to its sequence. Output asks for its logits.
+type Row struct {
+	Token  int32
+	Seq    int
+	Output bool
+}
+
+// Context is the state of one or more sequences: their KV cache and compiled graphs. Not safe for concurrent use.
+type Context struct {
+	model *Model
+	opts  ContextOptions
+	exec  *graph.Executor
+
+	lens   []int // tokens in each sequence
+	inputs [graph.NumInputs][]int32
+	logits [][]float32 // of the last Step's output rows
+	kept   []float32   // logits copied out of graph runs before the last one of a Step
+
+	compiled *graph.Compiled // graph of the last run
+}
+
+// NewContext makes a context with empty sequences.
+func (m *Model) NewContext(o ContextOptions) (*Context, error) {
+	o, err := o.withDefaults(m.cfg().NCtxTrain)
+	if err != nil {
+		return nil, err
+	}
+	key, value := o.KeyType.Type(), o.ValueType.Type()
+	exec, err := graph.NewExecutor([]graph.Backend{m.backend}, m.net.KVSpec(o.Ctx*o.Seqs, key, value), graph.Options{MaxGraphs: 8})
+	if err != nil {
+		return nil, fmt.Errorf("engine: context of %d x %d cells: %w", o.Seqs, o.Ctx, err)
+	}
+	c := &Context{model: m, opts: o, exec: exec, lens: make([]int, o.Seqs)}
+	for _, in := range []graph.Input{graph.InTokens, graph.InPositions, graph.InSeqs, graph.InLengths, graph.InCells} {
+		c.inputs[in] = make([]int32, o.Batch)
+	}
+	c.inputs[graph.InOutputs] = make([]int32, min(o.Batch, maxOutputs))
+	c.inputs[graph.InSeqRuns] = make([]int32, 2*o.Seqs)
+	c.inputs[graph.InRuns] = make([]int32, 2*o.Seqs)
+	c.logits = make([][]float32, 0, maxOutputs)
+	return c, nil
+}
+
+// Close frees the KV cache and the compiled graphs.
+func (c *Context) Close() error { return c.exec.Close() }
+
+// Model the context belongs to.
+func (c *Context) Model() *Model { return c.model }
+
+// Options in effect.
+func (c *Context) Options() ContextOptions { return c.opts }
+
+// Executor runs the context's graphs; for dumps, traces and counters.
+func (c *Context) Executor() *graph.Executor { return c.exec }
+
+// Len is the number of tokens in a sequence.
+func (c *Context) Len(seq int) int { return c.lens[seq] }
+
+// Truncate forgets a sequence's tokens from index n on.
+func (c *Context) Truncate(seq, n int) {
+	if n < c.lens[seq] {
+		c.lens[seq] = max(n, 0)
+	}
+}
+
+// Logits of the i-th output row of the last Step, in the order the rows were given: n_vocab floats, valid until the next
+// Step.
+func (c *Context) Logits(i int) []float32 { return c.logits[i] }
+
+// Step appends rows to their sequences and computes the logits of the rows that ask for them. Rows beyond the batch size
+// are fed in several graph runs; the results are the same bits however rows are grouped. On an error, and when ctx is cancelled between
+// runs, the sequences are as before the call.
+func (c *Context) Step(ctx context.Context, rows []Row) (err error) {
+	if err := c.check(rows); err != nil {
+		return err
+	}
+	done := 0
+	defer func() {
+		if err != nil { // roll back what earlier runs of this call appended
+			for _, r := range rows[:done] {
+				c.lens[r.Seq]--
+			}
+			c.logits = c.logits[:0]
+		}
+	}()
+	c.logits, c.kept = c.logits[:0], c.kept[:0]
+	for done < len(rows) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, outputs := c.nextRun(rows[done:])
+		if err := c.run(rows[done:done+n], outputs, done+n == len(rows)); err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+// check refuses rows that can't be fed, before anything has changed.
+func (c *Context) check(rows []Row) error {
+	need := make([]int, 0, 8)
+	if len(c.lens) > 8 {
+		need = make([]int, 0, len(c.lens))
+	}
+	need = append(need, c.lens...)
+	for i, r := range rows {
+		if r.Seq < 0 || r.Seq >= len(c.lens) {
+			return fmt.Errorf("engine: row %d: sequence %d of a context with %d", i, r.Seq, len(c.lens))
+		}
+		if r.Token < 0 || int(r.Token) >= c.model.cfg().NVocab {
+			return fmt.Errorf("engine: row %d: token %d is outside the vocabulary of %d", i, r.Token, c.model.cfg().NVocab)
+		}
+		need[r.Seq]++
+	}
+	for seq, n := range need {
+		if n > c.opts.Ctx {
+			return fmt.Errorf("engine: %w: sequence %d needs %d tokens, the context has %d (the model was trained with %d; make the context larger, or the text shorter)",
+				ErrContextFull, seq, n, c.opts.Ctx, c.model.cfg().NCtxTrain)
+		}
+	}
+	return nil
+}
+
+// nextRun is how many of the rows fit one graph run, and how many of these want logits.
+func (c *Context) nextRun(rows []Row) (n, outputs int) {
+	for n < len(rows) && n < c.opts.Batch {
+		if rows[n].Output {
+			if outputs == maxOutputs {
+				break
+			}
+			outputs++
+		}
+		n++
+	}
+	return n, outputs
+}
+
+// bucket rounds a number of rows up to one that graphs are compiled for, so that few are.
+func bucket(n, limit int) int {
+	switch {
+	case n <= 8:
+	case n <= 64:
+		n = (n + 7) &^ 7
+	default:
+		n = (n + 31) &^ 31
+	}
+	return min(n, limit)
+}
+
+// run executes one graph over rows.
+func (c *Context) run(rows []Row, outputs int, last bool) error {
+	p := graph.Params{
+		Rows: bucket(len(rows), c.opts.Batch), Outputs: min(bucket(outputs, maxOutputs), c.opts.Batch), Seqs: c.opts.Seqs, Runs: c.opts.Seqs,
+		Cells: c.opts.Ctx * c.opts.Seqs, KeyType: c.opts.KeyType.Type(), ValueType: c.opts.ValueType.Type(), Features: c.opts.Features,
+	}
+	compiled, err := c.exec.Compile(p, c.model.net.Build)
+	if err != nil {
+		return err
+	}
+	c.fill(p, rows)
+	for in := range graph.NumInputs {
+		if in == graph.InOutputs && p.Outputs == 0 {
+			continue
+		}
+		if err := compiled.SetInput(in, c.inputs[in][:p.InputShape(in).Elems()]); err != nil {
+			c.rollback(rows)
+			return err
+		}
+	}
+	if err := compiled.Run(); err != nil {
+		c.rollback(rows)
+		return err
+	}
+	c.compiled = compiled
+	return c.collect(compiled, outputs, last)
+}
+
+func (c *Context) rollback(rows []Row) {
+	for _, r := range rows {
+		c.lens[r.Seq]--
+	}
+}
+
+// fill writes the step's inputs and appends the rows to their sequences. Each sequence is one run of cells for now.
+func (c *Context) fill(p graph.Params, rows []Row) {
+	out := 0
+	for i, r := range rows {
+		at := c.lens[r.Seq]
+		c.lens[r.Seq]++
+		c.inputs[graph.InTokens][i] = r.Token
+		c.inputs[graph.InPositions][i] = int32(at)
+		c.inputs[graph.InSeqs][i] = int32(r.Seq)
+		c.inputs[graph.InLengths][i] = int32(at + 1)
+		c.inputs[graph.InCells][i] = int32(r.Seq*c.opts.Ctx + at)
+		if r.Output {
+			c.inputs[graph.InOutputs][out] = int32(i)
+			out++
+		}
+	}
+	for i := len(rows); i < p.Rows; i++ { // padding
+		c.inputs[graph.InTokens][i], c.inputs[graph.InPositions][i], c.inputs[graph.InSeqs][i] = 0, 0, 0
+		c.inputs[graph.InLengths][i], c.inputs[graph.InCells][i] = 0, -1
+	}
+	for ; out < p.Outputs; out++ {
+		c.inputs[graph.InOutputs][out] = 0
+	}
+	for seq, n := range c.lens {
+		c.inputs[graph.InSeqRuns][2*seq], c.inputs[graph.InSeqRuns][2*seq+1] = int32(seq), 1
+		c.inputs[graph.InRuns][2*seq], c.inputs[graph.InRuns][2*seq+1] = int32(seq*c.opts.Ctx), int32(n)
+	}
+}
+
+// collect makes the run's logits available. Those of the last run stay in the graph's buffer; earlier ones are copied,
+// since the next run may overwrite them.
+func (c *Context) collect(compiled *graph.Compiled, outputs int, last bool) error {
+	if outputs == 0 {
+		return nil
+	}
+	all, err := compiled.Output(0)
+	if err != nil {
+		return err
+	}
+	nVocab := c.model.cfg().NVocab
+	for i := range outputs {
+		row := all[i*nVocab : (i+1)*nVocab]
+		if !last {
+			at := len(c.kept)
+			c.kept = append(c.kept, row...)
+			row = c.kept[at:]
+		}
+		c.logits = append(c.logits, row)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package engine
+
+// MemoryEstimate says what a model and a context take, in bytes.
+type MemoryEstimate struct {
+	Weights int64 // the file's tensors (mapped, shared with the page cache)
+	KV      int64 // the KV cache at its full size
+	Compute int64 // activations of the largest step, estimated
+}
+
+// Total of all parts.
+func (e MemoryEstimate) Total() int64 { return e.Weights + e.KV + e.Compute }
+
+// Memory estimates what the model and a context of these options take.
+func (m *Model) Memory(o ContextOptions) (MemoryEstimate, error) {
+	o, err := o.withDefaults(m.cfg().NCtxTrain)
+	if err != nil {
+		return MemoryEstimate{}, err
+	}
+	cfg := m.cfg()
+	e := MemoryEstimate{Weights: m.net.WeightBytes()}
+	keyRow, err := o.KeyType.RowBytes(cfg.HeadDim)
+	if err != nil {
+		return e, err
+	}
+	valueRow, err := o.ValueType.RowBytes(cfg.HeadDim)
+	if err != nil {
+		return e, err
+	}
+	e.KV = int64(keyRow+valueRow) * int64(cfg.NHeadKV) * int64(cfg.NLayer) * int64(o.Ctx) * int64(o.Seqs)
+	// Live at once in a block: the residual stream twice, q with k and v, attention output, gate, up and their product.
+	width := 3*cfg.NEmbd + 2*(cfg.NHead+cfg.NHeadKV)*cfg.HeadDim + 3*cfg.NFF
+	e.Compute = 4 * (int64(o.Batch)*int64(width) + int64(min(o.Batch, maxOutputs))*int64(cfg.NVocab))
+	return e, nil
+}
