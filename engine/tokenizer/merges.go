@@ -1,0 +1,150 @@
+package tokenizer
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+)
+
+// noRank is the rank of a pair that can't merge. Ranks are positions in the list of merges.
+const noRank = ^uint32(0)
+
+// pairTable finds the merge of two neighbours: a hash table with open addressing, 16 bytes a slot, at most 2/3 full. Its hash is
+// seeded at random, so that no file can be made to collide.
+type pairTable struct {
+	slots []pairSlot
+	shift uint8
+	mul   uint64
+}
+
+type pairSlot struct {
+	left, right int32
+	rank        uint32 // position + 1; 0 marks an empty slot
+	merged      int32
+}
+
+func newPairTable(n int) pairTable {
+	logSize := max(4, bits.Len(uint(n+n/2)))
+	return pairTable{slots: make([]pairSlot, 1<<logSize), shift: uint8(64 - logSize), mul: rand.Uint64() | 1}
+}
+
+func (p *pairTable) slot(left, right int32) uint64 {
+	return ((uint64(uint32(left))<<32 | uint64(uint32(right))) * p.mul) >> p.shift
+}
+
+// find returns the rank of the pair and what it merges to; noRank if it doesn't.
+func (p *pairTable) find(left, right int32) (rank uint32, merged int32) {
+	mask := uint64(len(p.slots) - 1)
+	for i := p.slot(left, right) & mask; ; i = (i + 1) & mask {
+		s := &p.slots[i]
+		if s.rank == 0 {
+			return noRank, NoToken
+		}
+		if s.left == left && s.right == right {
+			return s.rank - 1, s.merged
+		}
+	}
+}
+
+// add enters a merge; of two for one pair the first stays.
+func (p *pairTable) add(left, right int32, rank uint32, merged int32) {
+	mask := uint64(len(p.slots) - 1)
+	for i := p.slot(left, right) & mask; ; i = (i + 1) & mask {
+		s := &p.slots[i]
+		if s.rank == 0 {
+			*s = pairSlot{left: left, right: right, rank: rank + 1, merged: merged}
+			return
+		}
+		if s.left == left && s.right == right {
+			return
+		}
+	}
+}
+
+// buildPairs resolves the merges' texts to ids. A merge of a token that isn't mergeable is left out.
+func buildPairs(merges, tokens []string, index *stringIndex, mergeable func(int32) bool) (pairTable, error) {
+	table := newPairTable(len(merges))
+	buf := make([]byte, 0, 256)
+	guess := int32(0) // merged tokens mostly stand in the vocabulary in the order of the merges
+	for rank, m := range merges {
+		// A part may not be empty, so the search for the border starts at the second byte.
+		sp := -1
+		if len(m) > 2 {
+			sp = strings.IndexByte(m[1:], ' ') + 1
+		}
+		if sp <= 0 || sp == len(m)-1 {
+			return pairTable{}, fmt.Errorf("tokenizer: merge %d (%.80q): want two tokens with a space between them: %w", rank, m, ErrCorrupt)
+		}
+		l, r := m[:sp], m[sp+1:]
+		left, right := index.find(l), index.find(r)
+		merged := NoToken
+		if g := int(guess); g < len(tokens) && len(tokens[g]) == len(l)+len(r) && tokens[g][:len(l)] == l && tokens[g][len(l):] == r &&
+			mergeable(guess) {
+			merged = guess
+		} else {
+			buf = append(append(buf[:0], l...), r...)
+			merged = index.find(string(buf))
+		}
+		for _, part := range [...]struct {
+			id   int32
+			text string
+		}{{left, l}, {right, r}, {merged, l + r}} {
+			if part.id == NoToken {
+				return pairTable{}, fmt.Errorf("tokenizer: merge %d (%.80q): %.80q is not in the vocabulary: %w", rank, m, part.text, ErrCorrupt)
+			}
+		}
+		guess = merged + 1
+		if mergeable(left) && mergeable(right) && mergeable(merged) {
+			table.add(left, right, uint32(rank), merged)
+		}
+	}
+	return table, nil
+}
+
+// stringIndex finds a token's id by its text. Only New needs it.
+type stringIndex struct {
+	tokens []string
+	slots  []indexSlot
+	mask   uint64
+	seed   maphash.Seed
+}
+
+type indexSlot struct {
+	hash uint32
+	id   int32 // id + 1; 0 marks an empty slot
+}
+
+// newStringIndex enters all tokens. Of equal ones it keeps the first that is mergeable, else the first.
+func newStringIndex(tokens []string, mergeable func(int32) bool) *stringIndex {
+	size := 1 << bits.Len(uint(len(tokens)+len(tokens)/2))
+	x := &stringIndex{tokens: tokens, slots: make([]indexSlot, size), mask: uint64(size - 1), seed: maphash.MakeSeed()}
+	for id, s := range tokens {
+		slot := x.locate(s)
+		switch {
+		case slot.id == 0:
+			slot.id = int32(id) + 1
+		case !mergeable(slot.id-1) && mergeable(int32(id)):
+			slot.id = int32(id) + 1
+		}
+	}
+	return x
+}
+
+// locate returns the slot of s, or the empty one where it belongs, with the hash filled in.
+func (x *stringIndex) locate(s string) *indexSlot {
+	h := maphash.String(x.seed, s)
+	for i := h & x.mask; ; i = (i + 1) & x.mask {
+		slot := &x.slots[i]
+		if slot.id == 0 {
+			slot.hash = uint32(h >> 32)
+			return slot
+		}
+		if slot.hash == uint32(h>>32) && x.tokens[slot.id-1] == s {
+			return slot
+		}
+	}
+}
+
+func (x *stringIndex) find(s string) int32 { return x.locate(s).id - 1 }
