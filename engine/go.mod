@@ -3,10 +3,17 @@ module github.com/minfer-go/minfer/engine
 go 1.26.0
 
 require (
+	github.com/dlclark/regexp2/v2 v2.13.0
 	github.com/minfer-go/minfer/backend-cpu v0.1.0
 	github.com/minfer-go/minfer/gguf v0.1.0
 	github.com/minfer-go/minfer/graph v0.1.0
 	github.com/minfer-go/minfer/kvformat v0.1.0
 	github.com/minfer-go/minfer/models-qwen v0.1.0
 	github.com/minfer-go/minfer/quant v0.1.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
+	golang.org/x/sys v0.41.0 // indirect
 )

@@ -1,8 +1,10 @@
 package tokenizer
 
+import "fmt"
+
 // matcher finds added tokens in text: of all matches the leftmost, of those the longest. It is an Aho-Corasick automaton
 // (CACM 18(6), 1975) whose failure links end where a match was seen, since one that starts later can't win then; so a text is
-// read once, whatever the tokens are. Children are linked lists: a vocabulary's few tokens make it small, and a hostile file's many can't make
+// read once, and beyond each match by no more than a token's length. Children are linked lists: a vocabulary's few tokens make it small, and a hostile file's many can't make
 // it larger than 20 bytes for each of theirs.
 type matcher struct {
 	nodes []node
@@ -19,11 +21,28 @@ type node struct {
 
 const dead int32 = -1
 
+// Bounds on added tokens, far above those of any real vocabulary: their texts in bytes, one and all.
+const (
+	maxAddedToken = 512
+	maxAddedTotal = 1 << 26
+)
+
 // newMatcher takes the ids of the tokens to find. Empty ones are never found; of equal ones the first is.
-func newMatcher(tokens []string, ids []int32) matcher {
+func newMatcher(tokens []string, ids []int32) (matcher, error) {
 	m := matcher{texts: tokens}
 	if len(ids) == 0 {
-		return m
+		return m, nil
+	}
+	total := 0
+	for _, id := range ids {
+		if n := len(tokens[id]); n > maxAddedToken {
+			return m, fmt.Errorf("tokenizer: added token %d (%.40q...) has %d bytes, at most %d are supported: %w",
+				id, tokens[id], n, maxAddedToken, ErrUnsupported)
+		}
+		total += len(tokens[id])
+	}
+	if total > maxAddedTotal {
+		return m, fmt.Errorf("tokenizer: %d added tokens have %d bytes, at most %d are supported: %w", len(ids), total, maxAddedTotal, ErrUnsupported)
 	}
 	m.nodes = []node{{fail: 0, token: NoToken}}
 	for _, id := range ids {
@@ -46,7 +65,7 @@ func newMatcher(tokens []string, ids []int32) matcher {
 		}
 	}
 	m.link()
-	return m
+	return m, nil
 }
 
 // link sets the failure links, level by level.

@@ -29,7 +29,7 @@
 //     versions newer: characters assigned since then are "other" here. This moves a word's border only; the text survives.
 //   - Of tokens with equal text the first that a merge may yield is used; all of them decode.
 //   - A merge that would yield or consume a control token is ignored: no plain text may become one.
-//   - BOS is never added by Encode; AddBOS says whether the file asks for it.
+//   - BOS is never added by Encode; BOS says whether the file asks for it.
 //
 // # Streams
 //

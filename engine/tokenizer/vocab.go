@@ -71,7 +71,7 @@ var endNames = []string{"<|im_end|>", "<|endoftext|>"}
 func New(v Vocab) (*Tokenizer, error) {
 	next, ok := preTokenizers[v.Pre]
 	if !ok {
-		return nil, fmt.Errorf("tokenizer: pre-tokenizer %q: %w; supported: %s", v.Pre, ErrUnsupported, strings.Join(Supported(), ", "))
+		return nil, errPre(v.Pre)
 	}
 	if len(v.Tokens) == 0 {
 		return nil, fmt.Errorf("tokenizer: no tokens: %w", ErrCorrupt)
@@ -112,8 +112,12 @@ func New(v Vocab) (*Tokenizer, error) {
 			added = append(added, int32(id))
 		}
 	}
-	t.added = newMatcher(v.Tokens, added)
-	t.userOnly = newMatcher(v.Tokens, user)
+	if t.added, err = newMatcher(v.Tokens, added); err != nil {
+		return nil, err
+	}
+	if t.userOnly, err = newMatcher(v.Tokens, user); err != nil {
+		return nil, err
+	}
 	t.findEnds(v.EOT, added)
 	return t, nil
 }
@@ -126,6 +130,10 @@ func Supported() []string {
 	}
 	sort.Strings(names)
 	return names
+}
+
+func errPre(name string) error {
+	return fmt.Errorf("tokenizer: tokenizer.ggml.pre %.80q: %w; supported: %s", name, ErrUnsupported, strings.Join(Supported(), ", "))
 }
 
 // findBytes fills t.bytes: the ids that a word starts as, before any merge.
@@ -194,14 +202,11 @@ func (t *Tokenizer) Type(id int32) int32 {
 // IsControl reports whether id is a control token, one that steers the model and isn't text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.Type(id) == TypeControl }
 
-// BOS returns the id that starts a sequence, or NoToken.
-func (t *Tokenizer) BOS() int32 { return t.bos }
+// BOS returns the id that starts a sequence, or NoToken, and whether the file asks for it before a prompt. Encode doesn't add it.
+func (t *Tokenizer) BOS() (id int32, add bool) { return t.bos, t.addBOS }
 
 // EOS returns the id that the file names as the end of a sequence, or NoToken. To find an answer's end use IsEOG.
 func (t *Tokenizer) EOS() int32 { return t.eos }
-
-// AddBOS reports whether the file asks for BOS before a prompt. Encode doesn't add it.
-func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
 // IsEOG reports whether id ends an answer: EOS, EOT, <|im_end|> and <|endoftext|>, as far as the file has them.
 func (t *Tokenizer) IsEOG(id int32) bool {
