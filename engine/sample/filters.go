@@ -120,7 +120,8 @@ func (s *Sampler) takePrefix(p float64, over bool, order func(a, b candidate) bo
 		}
 		heap = pop(heap, order)
 	}
-	s.cands, s.spare = kept, s.cands
+	s.spare = kept
+	s.cands = append(s.cands[:0], kept...) // back into the large buffer
 }
 
 // topP keeps the most probable candidates that make up p together.

@@ -25,6 +25,7 @@ type Sampler struct {
 	bias    []biasOf
 	cands   []candidate // what the filters left, most probable first unless nothing needed an order
 	spare   []candidate
+	probs   []candidate // of TopProbs
 	total   float64 // sum of the candidates' final weights
 }
 
@@ -237,9 +238,9 @@ func (s *Sampler) TopProbs(dst []TokenProb, logits []float32, n int, chosen int3
 	if len(logits) < s.vocab {
 		return dst, 0, fmt.Errorf("sample: %d logits for a vocabulary of %d: %w", len(logits), s.vocab, ErrLogits)
 	}
-	keepCands, keepTotal := s.cands, s.total
-	defer func() { s.cands, s.total = keepCands, keepTotal }()
-	s.cands = nil
+	drawn := s.cands
+	s.cands = s.probs
+	defer func() { s.probs, s.cands = s.cands[:0], drawn }()
 	if err := s.all(logits[:s.vocab]); err != nil {
 		return dst, 0, err
 	}
