@@ -42,7 +42,7 @@ type Tensor struct {
 type Unit struct {
 	Params  Params
 	Nodes   []*Node
-	Tensors []Tensor // by node ID, for every node of the graph that this unit reads or writes
+	Tensors []Tensor   // by node ID, for every node of the graph that this unit reads or writes
 	Keys    []KVRegion // by layer; zero for layers of another backend
 	Values  []KVRegion
 
