@@ -7,8 +7,19 @@ import "math"
 // their neighbours, and fits the super-block's own scales once more to the levels found. ggml's reference searches
 // alike, but weighs large elements more.
 
-// kRounds is how often super-block scales are refitted. More gain less than 0.1 % of error.
-const kRounds = 2
+// kStarts are the sub-block scales, of at most 63, that the largest one is mapped to in turn: where sub-blocks are
+// alike, a grid a little coarser may hit them better. The best start's super-block scales are then refitted kRefits times.
+var kStarts = [...]float32{63, 62.25, 61.5, 60.75}
+
+const kRefits = 2
+
+// kMin is a choice for a Q4_K or Q5_K super-block.
+type kMin struct {
+	d, dmin float32
+	sc, mn  [8]byte
+	q       [256]byte
+	err     float32 // squared error
+}
 
 // encodeKMin finds the scales, minima and levels 0 … top of a Q4_K or Q5_K super-block x of 256. It writes dst's first
 // 16 bytes (d, dmin, packed scales) and the levels, in order, to q.
@@ -19,33 +30,39 @@ func encodeKMin(dst []byte, x []float32, q *[256]byte, top float32) {
 		scale[s], low[s] = fitMin(x[32*s:32*s+32], top)
 		maxScale, maxLow = max(maxScale, scale[s]), max(maxLow, low[s])
 	}
-	best := float32(math.Inf(1))
-	d, dmin := maxScale/63, maxLow/63
-	for round := 0; ; round++ {
-		// What the file will hold counts, not what was wished for.
-		d, dmin = F16ToF32(F32ToF16(d)), F16ToF32(F32ToF16(dmin))
-		var sc, mn [8]byte
-		var levels [256]byte
-		var sum float32
-		for s := range 8 {
-			var e float32
-			sc[s], mn[s], e = pickMin(x[32*s:32*s+32], d, dmin, scale[s], low[s], top)
-			sum += e
-			minLevels(levels[32*s:32*s+32], x[32*s:32*s+32], d*float32(sc[s]), dmin*float32(mn[s]), top)
+	var best, next kMin
+	for i, most := range kStarts {
+		next.choose(x, maxScale/most, maxLow/most, &scale, &low, top)
+		if i == 0 || next.err < best.err {
+			best = next
 		}
-		if round == 0 || sum < best {
-			best = sum
-			*q = levels
-			putF16(dst, d)
-			putF16(dst[2:], dmin)
-			packKScales((*[12]byte)(dst[4:]), &sc, &mn)
+	}
+	for range kRefits {
+		d, dmin := best.refit(x)
+		if d <= 0 || dmin < 0 {
+			break
 		}
-		if round == kRounds {
-			return
+		next.choose(x, d, dmin, &scale, &low, top)
+		if !(next.err < best.err) {
+			break
 		}
-		if d, dmin = refitMin(x, &levels, &sc, &mn, d, dmin); d <= 0 || dmin < 0 {
-			return
-		}
+		best = next
+	}
+	*q = best.q
+	putF16(dst, best.d)
+	putF16(dst[2:], best.dmin)
+	packKScales((*[12]byte)(dst[4:]), &best.sc, &best.mn)
+}
+
+// choose rounds d and dmin as the file will hold them and picks the best scales, minima and levels for them.
+func (k *kMin) choose(x []float32, d, dmin float32, scale, low *[8]float32, top float32) {
+	k.d, k.dmin, k.err = F16ToF32(F32ToF16(d)), F16ToF32(F32ToF16(dmin)), 0
+	for s := range 8 {
+		sub := x[32*s : 32*s+32]
+		var e float32
+		k.sc[s], k.mn[s], e = pickMin(sub, k.d, k.dmin, scale[s], low[s], top)
+		k.err += e
+		minLevels(k.q[32*s:32*s+32], sub, k.d*float32(k.sc[s]), k.dmin*float32(k.mn[s]), top)
 	}
 }
 
@@ -130,11 +147,11 @@ func minLevels(q []byte, x []float32, scale, low, top float32) {
 	}
 }
 
-// refitMin fits d and dmin to fixed levels and sub-block scales by least squares.
-func refitMin(x []float32, q *[256]byte, sc, mn *[8]byte, d, dmin float32) (float32, float32) {
+// refit fits d and dmin to the levels and sub-block scales chosen, by least squares.
+func (k *kMin) refit(x []float32) (d, dmin float32) {
 	var aa, ab, bb, ax, bx float64
 	for i, v := range x {
-		a, b := float64(int(sc[i/32])*int(q[i])), float64(mn[i/32])
+		a, b := float64(int(k.sc[i/32])*int(k.q[i])), float64(k.mn[i/32])
 		aa += a * a
 		ab += a * b
 		bb += b * b
@@ -143,12 +160,11 @@ func refitMin(x []float32, q *[256]byte, sc, mn *[8]byte, d, dmin float32) (floa
 	}
 	switch det := aa*bb - ab*ab; {
 	case det > 0:
-		d = float32((ax*bb - bx*ab) / det)
-		dmin = float32((ax*ab - bx*aa) / det)
+		return float32((ax*bb - bx*ab) / det), float32((ax*ab - bx*aa) / det)
 	case aa > 0:
-		d = float32(ax / aa)
+		return float32(ax / aa), k.dmin
 	}
-	return d, dmin
+	return k.d, k.dmin
 }
 
 // fitSigned finds the scale (of either sign) so that x ≈ scale*q with levels q of -32 … 31.
@@ -159,8 +175,13 @@ func fitSigned(x []float32) float32 {
 	}
 	var scale float32
 	var best float64 // how much of x's energy the fit explains: (Σxq)²/Σq²
-	for step := -9; step <= 9; step++ {
-		inv := -(32 + 0.1*float32(step)) / peak // the peak takes the longer, negative side
+	for i := range 19 {
+		// 0, -0.1, 0.1, -0.2 …: the plain grid first, where the peak takes the longer, negative side.
+		step := 0.1 * float32((i+1)/2)
+		if i&1 == 1 {
+			step = -step
+		}
+		inv := -(32 + step) / peak
 		var sqq int
 		var sxq float32
 		for _, v := range x {
@@ -171,7 +192,7 @@ func fitSigned(x []float32) float32 {
 		if sqq == 0 {
 			continue
 		}
-		if g := float64(sxq) * float64(sxq) / float64(sqq); g > best {
+		if g := float64(sxq) * float64(sxq) / float64(sqq); g > best*(1+1e-6) { // no better by rounding alone
 			best, scale = g, sxq/float32(sqq)
 		}
 	}
@@ -222,7 +243,7 @@ func encodeSuperQ6_K(dst []byte, x []float32) {
 				dst[192+s] = byte(v)
 			}
 		}
-		if round == kRounds || aa == 0 {
+		if round == kRefits || aa == 0 {
 			break
 		}
 		d = float32(ax / aa)

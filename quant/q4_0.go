@@ -35,7 +35,7 @@ func encodeQ4_0(dst []byte, src []float32) {
 
 // signedMax is the first element of the largest magnitude.
 func signedMax(x []float32) float32 {
-	var m, a float32
+	m, a := x[0], float32(0)
 	for _, v := range x {
 		w := v
 		if w < 0 {

@@ -46,6 +46,20 @@ const (
 	TQ2_0   Type = 35
 	MXFP4   Type = 39
 	NVFP4   Type = 40
+	Q1_0    Type = 41
+	Q2_0    Type = 42
+)
+
+// Types that ggml has dropped; old files may still name them.
+const (
+	Q4_2       Type = 4
+	Q4_3       Type = 5
+	Q4_0_4_4   Type = 31
+	Q4_0_4_8   Type = 32
+	Q4_0_8_8   Type = 33
+	IQ4_NL_4_4 Type = 36
+	IQ4_NL_4_8 Type = 37
+	IQ4_NL_8_8 Type = 38
 )
 
 type geometry struct {
@@ -65,6 +79,10 @@ var geometries = map[Type]geometry{
 	IQ1_S: {"IQ1_S", 256, 50}, IQ4_NL: {"IQ4_NL", 32, 18}, IQ3_S: {"IQ3_S", 256, 110}, IQ2_S: {"IQ2_S", 256, 82},
 	IQ4_XS: {"IQ4_XS", 256, 136}, IQ1_M: {"IQ1_M", 256, 56}, TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66},
 	MXFP4: {"MXFP4", 32, 17}, NVFP4: {"NVFP4", 64, 36},
+	Q1_0: {"Q1_0", 128, 18}, Q2_0: {"Q2_0", 64, 18},
+	Q4_2: {"Q4_2", 16, 10}, Q4_3: {"Q4_3", 16, 12},
+	Q4_0_4_4: {"Q4_0_4_4", 32, 18}, Q4_0_4_8: {"Q4_0_4_8", 32, 18}, Q4_0_8_8: {"Q4_0_8_8", 32, 18},
+	IQ4_NL_4_4: {"IQ4_NL_4_4", 32, 18}, IQ4_NL_4_8: {"IQ4_NL_4_8", 32, 18}, IQ4_NL_8_8: {"IQ4_NL_8_8", 32, 18},
 }
 
 // Known reports whether t is a type of the GGUF format.
