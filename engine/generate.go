@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/minfer-go/minfer/engine/sample"
+	"github.com/minfer-go/minfer/engine/tokenizer"
 )
 
 // StopReason says why generation ended.
@@ -69,7 +70,7 @@ type generation struct {
 	seq     int
 	o       GenerateOptions
 	sampler *sample.Sampler
-	decoder decoder
+	stream  *tokenizer.Stream
 	stop    *sample.StopMatcher
 	emit    func(string) error
 	text    strings.Builder
@@ -89,7 +90,7 @@ func (c *Context) newGeneration(seq int, prompt []int32, o GenerateOptions, emit
 		sampler.Accept(id)
 	}
 	g := &generation{c: c, seq: seq, o: o, sampler: sampler, emit: emit, stop: sample.NewStopMatcher(o.Stop)}
-	g.decoder = newDecoder(tok, o.KeepSpecial)
+	g.stream = tok.NewStream(!o.KeepSpecial)
 	g.res.PromptTokens = len(prompt)
 	return g, nil
 }
@@ -138,7 +139,11 @@ func (g *generation) take(id int32) (done bool, err error) {
 		g.res.Reason = StopEOG
 		return true, g.finish(nil)
 	}
-	shown, hit := g.stop.Feed(g.decoder.feed(id))
+	piece, err := g.stream.Push(id)
+	if err != nil {
+		return true, g.finish(err)
+	}
+	shown, hit := g.stop.Feed(piece)
 	if err := g.show(shown); err != nil {
 		return true, err
 	}
@@ -155,7 +160,7 @@ func (g *generation) take(id int32) (done bool, err error) {
 
 // finish shows what was held back (a cut code point, the beginning of a stop string) and passes err on.
 func (g *generation) finish(err error) error {
-	shown, hit := g.stop.Feed(g.decoder.flush())
+	shown, hit := g.stop.Feed(g.stream.Flush())
 	if hit == "" {
 		shown += g.stop.Flush()
 	}

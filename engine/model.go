@@ -5,6 +5,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	backendcpu "github.com/minfer-go/minfer/backend-cpu"
@@ -77,7 +78,7 @@ func load(f *gguf.File, path string, o LoadOptions) (m *Model, err error) {
 	if m.tok.Size() > m.net.NVocab {
 		return nil, fmt.Errorf("engine: the tokenizer has %d tokens, the embedding only %d rows: %w", m.tok.Size(), m.net.NVocab, modelsqwen.ErrInvalid)
 	}
-	if m.defaults, err = samplingDefaults(f); err != nil {
+	if m.defaults, err = samplingDefaults(f, m.notice); err != nil {
 		return nil, err
 	}
 	if m.name, _, err = gguf.Get[string](f, "general.name"); err != nil {
@@ -147,3 +148,26 @@ func (m *Model) SampleDefaults() sample.Params { return m.defaults }
 
 // Backend that runs the model.
 func (m *Model) Backend() graph.Backend { return m.backend }
+
+// Describe names the backend, path and threads in use: "cpu avx2, 2 threads".
+func (m *Model) Describe() string {
+	if d, ok := m.backend.(interface{ Describe() string }); ok {
+		return d.Describe()
+	}
+	return m.backend.Name()
+}
+
+// samplingDefaults overlays llama.cpp's defaults with the file's general.sampling.* keys.
+func samplingDefaults(f *gguf.File, notice func(string)) (sample.Params, error) {
+	kv := map[string]any{}
+	for _, e := range f.Metadata() {
+		if strings.HasPrefix(e.Key, "general.sampling.") {
+			kv[e.Key] = e.Value.Any()
+		}
+	}
+	p, notices, err := sample.FromMetadata(sample.Default(), kv)
+	for _, n := range notices {
+		notice(n)
+	}
+	return p, err
+}

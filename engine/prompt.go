@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/minfer-go/minfer/engine/chat"
+	"github.com/minfer-go/minfer/engine/tokenizer"
+	"github.com/minfer-go/minfer/gguf"
 )
 
 // ChatPrompt renders a conversation with the model's template and encodes it. Special tokens are recognised in the
@@ -17,24 +19,17 @@ func (m *Model) ChatPrompt(in chat.Input) (ids []int32, text string, err error) 
 	if err != nil {
 		return nil, "", err
 	}
-	for _, s := range segments {
-		part, err := m.tok.Encode(s.Text, !s.Literal)
-		if err != nil {
-			return nil, "", err
-		}
-		ids = append(ids, part...)
+	parts := make([]tokenizer.Part, len(segments))
+	for i, s := range segments {
+		parts[i] = tokenizer.Part{Text: s.Text, Special: !s.Literal}
 		text += s.Text
 	}
-	return m.withBOS(ids), text, nil
+	return m.withBOS(m.tok.EncodeParts(parts...)), text, nil
 }
 
 // RawPrompt encodes text as it is, special tokens in it being recognised if special is true.
-func (m *Model) RawPrompt(text string, special bool) ([]int32, error) {
-	ids, err := m.tok.Encode(text, special)
-	if err != nil {
-		return nil, fmt.Errorf("engine: prompt: %w", err)
-	}
-	return m.withBOS(ids), nil
+func (m *Model) RawPrompt(text string, special bool) []int32 {
+	return m.withBOS(m.tok.Encode(text, special))
 }
 
 // withBOS puts the beginning-of-sequence token first when the metadata asks for it and it isn't there.
@@ -45,3 +40,30 @@ func (m *Model) withBOS(ids []int32) []int32 {
 	}
 	return append([]int32{bos}, ids...)
 }
+
+const templateKey = "tokenizer.chat_template"
+
+// compileTemplate makes the chat template of override, of the file, or ChatML with a notice.
+func compileTemplate(f *gguf.File, tok *tokenizer.Tokenizer, override string, notice func(string)) (*chat.Template, error) {
+	source := override
+	if source == "" {
+		var ok bool
+		var err error
+		if source, ok, err = gguf.Get[string](f, templateKey); err != nil {
+			return nil, err
+		}
+		if !ok {
+			notice("the model has no chat template: ChatML is used")
+			source = chat.ChatML
+		}
+	}
+	t, err := chat.Compile(source, chat.Options{BOS: tokenText(tok, bosOf(tok)), EOS: tokenText(tok, tok.EOS())})
+	if err != nil {
+		return nil, fmt.Errorf("engine: chat template: %w", err)
+	}
+	return t, nil
+}
+
+func bosOf(tok *tokenizer.Tokenizer) int32 { id, _ := tok.BOS(); return id }
+
+func tokenText(tok *tokenizer.Tokenizer, id int32) string { return string(tok.TokenBytes(id)) }
