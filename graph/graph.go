@@ -65,52 +65,63 @@ func (g *Graph) isOutput() []bool {
 	return o
 }
 
-// rewrite makes the graph of the nodes in list (execution order), remapping operands through replace (old node to the
-// node that takes its place) and numbering anew; nodes that reach neither an output nor a KV store are dropped. It
-// returns the graph and, by new ID, the index in list that each node came from.
-func rewrite(p Params, list []*Node, outputs []*Node, replace map[*Node]*Node) (*Graph, []int) {
+// rewrite makes the graph of the nodes in list, in that order but for nodes that move up to stand before their users.
+// Operands are remapped through replace (old node to the node that takes its place); nodes that are replaced or
+// reach neither an output nor a KV store are dropped. It returns the graph and, by new ID, the node in list that each came from.
+func rewrite(p Params, list []*Node, outputs []*Node, replace map[*Node]*Node) (*Graph, []*Node) {
 	at := func(n *Node) *Node {
-		for {
-			r, ok := replace[n]
-			if !ok {
-				return n
-			}
+		for r := replace[n]; r != nil; r = replace[n] {
 			n = r
 		}
+		return n
 	}
 	live := make(map[*Node]bool, len(list))
-	for _, n := range outputs {
-		live[at(n)] = true
-	}
-	for i := len(list) - 1; i >= 0; i-- {
-		n := list[i]
-		if !live[n] && !n.stores() {
-			continue
+	var mark func(*Node)
+	mark = func(n *Node) {
+		if n = at(n); live[n] {
+			return
 		}
 		live[n] = true
 		for _, in := range n.In {
-			live[at(in)] = true
+			mark(in)
 		}
-	}
-	g := &Graph{Params: p}
-	var from []int
-	made := make(map[*Node]*Node, len(list))
-	for i, n := range list {
-		if !live[n] {
-			continue
-		}
-		c := *n
-		c.ID = len(g.Nodes)
-		c.In = make([]*Node, len(n.In))
-		for j, in := range n.In {
-			c.In[j] = made[at(in)]
-		}
-		made[n] = &c
-		g.Nodes = append(g.Nodes, &c)
-		from = append(from, i)
 	}
 	for _, n := range outputs {
-		g.Outputs = append(g.Outputs, made[at(n)])
+		mark(n)
+	}
+	for _, n := range list {
+		if n.stores() {
+			mark(n)
+		}
+	}
+
+	g := &Graph{Params: p}
+	var from []*Node
+	made := make(map[*Node]*Node, len(list))
+	var emit func(*Node) *Node
+	emit = func(n *Node) *Node {
+		n = at(n)
+		if c := made[n]; c != nil {
+			return c
+		}
+		c := *n
+		c.In = make([]*Node, len(n.In))
+		for i, in := range n.In {
+			c.In[i] = emit(in)
+		}
+		c.ID = len(g.Nodes)
+		made[n] = &c
+		g.Nodes = append(g.Nodes, &c)
+		from = append(from, n)
+		return &c
+	}
+	for _, n := range list {
+		if live[n] {
+			emit(n)
+		}
+	}
+	for _, n := range outputs {
+		g.Outputs = append(g.Outputs, emit(n))
 	}
 	return g, from
 }
