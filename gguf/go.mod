@@ -4,4 +4,7 @@ go 1.26.0
 
 require (
 	github.com/minfer-go/minfer/quant v0.1.0
+	github.com/stretchr/testify v1.12.1
 )
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -137,9 +137,8 @@ func notGGUF(c *cursor, m []byte) error {
 
 // readKeys reads the metadata keys and gives the place of each value's bytes.
 func (s *shard) readKeys(c *cursor, n uint64) ([][2]int64, error) {
-	s.kv = make([]KV, 0, n)
-	spans := make([][2]int64, 0, n)
-	seen := make(map[string]struct{}, n)
+	var spans [][2]int64 // Grown as keys turn up: n is only a claim.
+	seen := map[string]struct{}{}
 	for i := range n {
 		at := c.pos
 		b, err := c.str("a metadata key")
@@ -181,8 +180,7 @@ func checkText(b []byte, limit int) error {
 
 // readTensors reads the tensors' descriptions. Offsets stay relative to the data section until placeTensors.
 func (s *shard) readTensors(c *cursor, n uint64) error {
-	s.tensors = make([]TensorInfo, 0, n)
-	seen := make(map[string]struct{}, n)
+	seen := map[string]struct{}{}
 	for i := range n {
 		at := c.pos
 		b, err := c.str("a tensor's name")
@@ -270,20 +268,15 @@ func tensorSize(t quant.Type, shape []int) (int64, error) {
 }
 
 // readAlignment finds the file's alignment and with it the start of its data.
-func (s *shard) readAlignment() error {
+func (s *shard) readAlignment() (err error) {
 	s.alignment = defaultAlignment
 	for _, kv := range s.kv {
 		if kv.Key != keyAlignment {
 			continue
 		}
-		a, err := As[uint32](kv.Value)
-		if err != nil {
-			return corrupt("key %q: %v", keyAlignment, err)
+		if s.alignment, err = checkAlignment(kv.Value); err != nil {
+			return err
 		}
-		if bits.OnesCount32(a) != 1 {
-			return corrupt("key %q: %d is no power of two", keyAlignment, a)
-		}
-		s.alignment = int64(a)
 	}
 	s.data = alignUp(int64(len(s.header)), s.alignment)
 	return nil
