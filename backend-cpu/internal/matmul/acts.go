@@ -1,0 +1,112 @@
+package matmul
+
+import (
+	"math"
+)
+
+const (
+	blockLen  = 32 // activations rounded with one scale
+	blockSize = 48 // bytes of a block, as the assembly steps over it
+)
+
+// block is 32 activations rounded to int8, x ≈ d*q, with what the kernels need of them. Assembly knows its layout.
+type block struct {
+	q   [blockLen]int8
+	d   float32
+	ds  float32 // d * float32(s32): what a weight block's minimum is multiplied with
+	s32 int32   // sum of q
+	s16 int32   // sum of the first 16 of q
+}
+
+// Acts holds activation rows rounded to int8 in blocks of 32. Its storage is reused from step to step.
+type Acts struct {
+	rows, k int
+	blocks  []block // [rows][k/32]
+}
+
+// NewActs makes room for rows*k values; more is made by Reset when needed.
+func NewActs(rows, k int) *Acts { return &Acts{blocks: make([]block, 0, rows*k/blockLen)} }
+
+// Reset sets the shape: rows of k values, k a multiple of 32. Contents are undefined until Quantize fills them.
+func (a *Acts) Reset(rows, k int) {
+	if k%blockLen != 0 || rows < 0 {
+		panic("matmul: a row of activations must be a multiple of 32 long")
+	}
+	n := rows * k / blockLen
+	if cap(a.blocks) < n {
+		a.blocks = make([]block, n)
+	}
+	a.rows, a.k, a.blocks = rows, k, a.blocks[:n]
+}
+
+// Rows and K give the shape.
+func (a *Acts) Rows() int { return a.rows }
+
+// K is the number of values a row.
+func (a *Acts) K() int { return a.k }
+
+// Quantize rounds columns [k0,k1) of rows [r0,r1) of x, whose row r starts at x[r*stride]; k0 and k1 are multiples of 32.
+// Calls for disjoint ranges may run at the same time. It reports whether every value was finite: blocks with others get
+// a NaN or infinite scale, so that the results they enter are NaN.
+func (a *Acts) Quantize(p Path, x []float32, stride, r0, r1, k0, k1 int) (finite bool) {
+	if k0%blockLen != 0 || k1%blockLen != 0 || k0 < 0 || k1 > a.k || r0 < 0 || r1 > a.rows {
+		panic("matmul: range of activations outside the rows")
+	}
+	finite = true
+	if k0 >= k1 {
+		return finite
+	}
+	nb := a.k / blockLen
+	for r := r0; r < r1; r++ {
+		row := x[r*stride+k0 : r*stride+k1]
+		out := a.blocks[r*nb+k0/blockLen : r*nb+k1/blockLen]
+		if !quantizeRow(p, out, row) {
+			finite = false
+		}
+	}
+	return finite
+}
+
+// quantizeGeneric rounds len(out)*32 values.
+func quantizeGeneric(out []block, x []float32) (finite bool) {
+	const inf = 0x7f800000
+	finite = true
+	for b := range out {
+		v := x[b*blockLen:][:blockLen]
+		// The largest magnitude is found on the bits, where NaN stands above infinity.
+		top := uint32(0)
+		for _, f := range v {
+			top = max(top, math.Float32bits(f)&^(1<<31))
+		}
+		if top >= inf {
+			finite = false
+		}
+		amax := math.Float32frombits(top)
+		id := float32(0)
+		if amax != 0 {
+			id = 127 / amax
+		}
+		o := &out[b]
+		o.s16, o.s32 = 0, 0
+		for i, f := range v {
+			y := float32(f * id)
+			switch {
+			case y != y:
+				y = 0
+			case y > 127:
+				y = 127
+			case y < -127:
+				y = -127
+			}
+			q := int32(math.RoundToEven(float64(y)))
+			o.q[i] = int8(q)
+			o.s32 += q
+			if i < 16 {
+				o.s16 += q
+			}
+		}
+		o.d = amax / 127
+		o.ds = o.d * float32(o.s32)
+	}
+	return finite
+}

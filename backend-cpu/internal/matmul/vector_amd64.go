@@ -1,0 +1,13 @@
+//go:build amd64 && !noasm
+
+package matmul
+
+type panel struct{}
+
+func vectorPaths() []Path { return nil }
+
+func quantizeRow(_ Path, out []block, x []float32) bool { return quantizeGeneric(out, x) }
+
+func mulVector(Path, []float32, int, Weight, *Acts, int, int, *Scratch) bool { return false }
+
+func mulFloatVector(Path, []float32, int, Weight, []float32, int, int, int, int) bool { return false }
