@@ -1,0 +1,7 @@
+//go:build !amd64 || noasm
+
+package pool
+
+import "runtime"
+
+func pause() { runtime.Gosched() }
