@@ -1,0 +1,267 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minfer-go/minfer/engine"
+	"github.com/minfer-go/minfer/engine/chat"
+	"github.com/minfer-go/minfer/engine/sample"
+	"github.com/minfer-go/minfer/graph"
+)
+
+type runCmd struct {
+	engineFlags
+	Prompt []string `arg:"" optional:"" help:"The prompt; without it and without -f it is read from standard input."`
+	File   string   `short:"f" placeholder:"FILE" help:"Read the prompt from a file."`
+	Raw    bool     `help:"Feed the prompt as it is, without the chat template; special tokens in it are recognised."`
+	System string   `placeholder:"TEXT" help:"System message."`
+
+	Ctx     int      `short:"c" placeholder:"N" help:"Context size in tokens; default: the smaller of the model's and 4096."`
+	Predict int      `short:"n" default:"-1" placeholder:"N" help:"Tokens to generate at most; -1: until the model ends."`
+	Stop    []string `placeholder:"TEXT" sep:"none" help:"End the answer at this text; may be given several times."`
+
+	samplingFlags
+	Template  string `placeholder:"FILE" help:"Chat template (Jinja) to use instead of the model's."`
+	NoThink   bool   `name:"no-think" help:"Render the template with enable_thinking false (Qwen3)."`
+	DumpGraph string `name:"dump-graph" placeholder:"FILE" help:"Write the graph of a decode step as DOT and go on."`
+	JSON      bool   `name:"json" help:"Print one JSON object with the answer and figures when done."`
+	Verbose   bool   `short:"v" help:"Print figures and the path in use on standard error."`
+}
+
+// Help shows examples.
+func (runCmd) Help() string {
+	return `Examples:
+  minfer-cli run "Tell me a story about a brave mouse and a lamp."
+  minfer-cli run -m qwen2.5-0.5b-instruct-q4_k_m.gguf --greedy "What is the capital of France?"
+  cat question.txt | minfer-cli run -m model.gguf -n 200 -v`
+}
+
+// samplingFlags override the model's defaults; a nil pointer keeps them.
+type samplingFlags struct {
+	Greedy        bool     `help:"Always take the most probable token."`
+	Temp          *float64 `placeholder:"T" help:"Temperature; 0 is greedy."`
+	TopK          *int     `name:"top-k" placeholder:"K" help:"Keep the K most probable tokens; 0: all."`
+	TopP          *float64 `name:"top-p" placeholder:"P" help:"Keep the most probable tokens that make up P."`
+	MinP          *float64 `name:"min-p" placeholder:"P" help:"Keep tokens of at least P times the best one's probability."`
+	TypicalP      *float64 `name:"typical-p" placeholder:"P" help:"Locally typical sampling; 1: off."`
+	RepeatPenalty *float64 `name:"repeat-penalty" placeholder:"X" help:"Divide the logits of seen tokens; 1: off."`
+	RepeatLastN   *int     `name:"repeat-last-n" placeholder:"N" help:"Tokens that penalties look back on; -1: all."`
+	Frequency     *float64 `name:"frequency-penalty" placeholder:"X" help:"Taken off a logit for each time the token was seen."`
+	Presence      *float64 `name:"presence-penalty" placeholder:"X" help:"Taken off a logit once if the token was seen."`
+	LogitBias     []string `name:"logit-bias" placeholder:"ID=X" help:"Add X to a token's logit; may be given several times."`
+	Seed          *uint64  `placeholder:"N" help:"Seed; default: a random one."`
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func (f samplingFlags) apply(p sample.Params) (sample.Params, error) {
+	set(&p.Temperature, f.Temp)
+	set(&p.TopK, f.TopK)
+	set(&p.TopP, f.TopP)
+	set(&p.MinP, f.MinP)
+	set(&p.TypicalP, f.TypicalP)
+	set(&p.RepeatPenalty, f.RepeatPenalty)
+	set(&p.RepeatLastN, f.RepeatLastN)
+	set(&p.FrequencyPenalty, f.Frequency)
+	set(&p.PresencePenalty, f.Presence)
+	p.Seed = rand.Uint64()
+	set(&p.Seed, f.Seed)
+	if f.Greedy {
+		p.Temperature = 0
+	}
+	for _, s := range f.LogitBias {
+		var id int32
+		var x float64
+		if n, err := fmt.Sscanf(s, "%d=%g", &id, &x); n != 2 || err != nil {
+			return p, usage("--logit-bias %q: want ID=X, as in 42=-1.5", s)
+		}
+		if p.LogitBias == nil {
+			p.LogitBias = map[int32]float64{}
+		}
+		p.LogitBias[id] = x
+	}
+	if err := p.Validate(); err != nil {
+		return p, usageError{err}
+	}
+	return p, nil
+}
+
+func (c *runCmd) prompt(a *app) (string, error) {
+	switch {
+	case c.File != "" && len(c.Prompt) > 0:
+		return "", usage("a prompt and -f together: give one of them")
+	case c.File != "":
+		return readFile("-f", c.File)
+	case len(c.Prompt) > 0:
+		return strings.Join(c.Prompt, " "), nil
+	}
+	if f, ok := a.stdin.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
+			return "", usage("no prompt: give it as an argument, with -f FILE, or on standard input")
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(a.stdin, 64<<20))
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return "", usage("no prompt: standard input is empty")
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+// Run answers the prompt.
+func (c *runCmd) Run(a *app) error {
+	start := time.Now()
+	text, err := c.prompt(a)
+	if err != nil {
+		return err
+	}
+	key, value, err := c.formats()
+	if err != nil {
+		return err
+	}
+	template := ""
+	if c.Template != "" {
+		if template, err = readFile("--template", c.Template); err != nil {
+			return err
+		}
+	}
+	m, err := c.load(a, template)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	params, err := c.samplingFlags.apply(m.SampleDefaults())
+	if err != nil {
+		return err
+	}
+	ids, err := c.ids(m, text)
+	if err != nil {
+		return err
+	}
+	ctx, err := m.NewContext(engine.ContextOptions{Ctx: c.Ctx, KeyType: key, ValueType: value})
+	if err != nil {
+		return err
+	}
+	defer ctx.Close()
+	if c.DumpGraph != "" {
+		if err := c.dump(ctx); err != nil {
+			return err
+		}
+	}
+	loaded := time.Since(start)
+	var first time.Duration
+	emit := func(s string) error {
+		if first == 0 {
+			first = time.Since(start)
+		}
+		if c.JSON {
+			return nil
+		}
+		_, err := io.WriteString(a.stdout, s)
+		return err
+	}
+	res, err := ctx.Generate(a.ctx, 0, ids, engine.GenerateOptions{Sample: params, MaxTokens: c.Predict, Stop: c.Stop, KeepSpecial: c.Raw}, emit)
+	if !c.JSON && res.Text != "" && !strings.HasSuffix(res.Text, "\n") {
+		fmt.Fprintln(a.stdout)
+	}
+	f := c.figures(m, ctx, res, loaded, first, params.Seed)
+	if c.JSON && err == nil {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(f)
+	}
+	if c.Verbose {
+		fmt.Fprintln(a.stderr, f.line())
+	}
+	return err
+}
+
+func (c *runCmd) ids(m *engine.Model, text string) ([]int32, error) {
+	if c.Raw {
+		if c.System != "" {
+			return nil, usage("--system has no place in a --raw prompt")
+		}
+		return m.RawPrompt(text, true), nil
+	}
+	ids, _, err := m.ChatPrompt(chatInput(c.System, text, c.NoThink))
+	return ids, err
+}
+
+func chatInput(system, user string, noThink bool) chat.Input {
+	var turns []string
+	if system != "" {
+		turns = append(turns, "system", system)
+	}
+	in := chat.Input{Messages: chat.Messages(append(turns, "user", user)...), AddGenerationPrompt: true}
+	if noThink {
+		in.EnableThinking = new(bool)
+	}
+	return in
+}
+
+func (c *runCmd) dump(ctx *engine.Context) error {
+	o := ctx.Options()
+	p := graph.Params{Rows: 1, Outputs: 1, Seqs: o.Seqs, Runs: o.Seqs, Cells: o.Ctx * o.Seqs, KeyType: o.KeyType.Type(), ValueType: o.ValueType.Type()}
+	compiled, err := ctx.Executor().Compile(p, ctx.Model().Net().Build)
+	if err != nil {
+		return err
+	}
+	g, assignment := compiled.Graph()
+	f, err := os.Create(c.DumpGraph)
+	if err != nil {
+		return fmt.Errorf("--dump-graph: %w", err)
+	}
+	if err := graph.WriteDOT(f, g, assignment, []graph.Backend{ctx.Model().Backend()}); err != nil {
+		f.Close()
+		return fmt.Errorf("--dump-graph: %w", err)
+	}
+	return f.Close()
+}
+
+// figures of one answer.
+type figures struct {
+	Model        string  `json:"model"`
+	Text         string  `json:"text"`
+	Tokens       []int32 `json:"tokens"`
+	StopReason   string  `json:"stop_reason"`
+	PromptTokens int     `json:"prompt_tokens"`
+	LoadMS       float64 `json:"load_ms"`
+	FirstTextMS  float64 `json:"first_text_ms"` // from the start of the command
+	PromptTokS   float64 `json:"prompt_tokens_per_second"`
+	DecodeTokS   float64 `json:"decode_tokens_per_second"`
+	Backend      string  `json:"backend"`
+	KV           string  `json:"kv"`
+	Ctx          int     `json:"ctx"`
+	Seed         uint64  `json:"seed"`
+}
+
+func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, loaded, first time.Duration, seed uint64) figures {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	rate := func(n int, d time.Duration) float64 {
+		if n <= 0 || d <= 0 {
+			return 0
+		}
+		return float64(n) / d.Seconds()
+	}
+	o := ctx.Options()
+	return figures{Model: m.Path(), Text: r.Text, Tokens: r.Tokens, StopReason: string(r.Reason), PromptTokens: r.PromptTokens, LoadMS: ms(loaded), FirstTextMS: ms(first),
+		PromptTokS: rate(r.PromptTokens, r.PromptTime), DecodeTokS: rate(len(r.Tokens)-1, r.DecodeTime), Backend: m.Describe(),
+		KV: o.KeyType.String() + "/" + o.ValueType.String(), Ctx: o.Ctx, Seed: seed}
+}
+
+func (f figures) line() string {
+	return fmt.Sprintf("%s; KV %s, %d cells; load %.0f ms, first text after %.0f ms; prompt %d tokens at %.1f/s; %d tokens at %.1f/s; stopped by %s; seed %d",
+		f.Backend, f.KV, f.Ctx, f.LoadMS, f.FirstTextMS, f.PromptTokens, f.PromptTokS, len(f.Tokens), f.DecodeTokS, f.StopReason, f.Seed)
+}
