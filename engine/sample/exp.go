@@ -17,9 +17,18 @@ func exp(x float64) float64 {
 	r := float64(x-float64(k*ln2hi)) - float64(k*ln2lo) // |r| <= ln2/2
 	// Taylor's series: the first term left out is under 2^-56 at the ends.
 	s := 1.0 / 6227020800
-	for _, c := range [...]float64{1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
-		1.0 / 6, 0.5, 1, 1} {
-		s = float64(s*r) + c
-	}
+	s = float64(s*r) + 1.0/479001600
+	s = float64(s*r) + 1.0/39916800
+	s = float64(s*r) + 1.0/3628800
+	s = float64(s*r) + 1.0/362880
+	s = float64(s*r) + 1.0/40320
+	s = float64(s*r) + 1.0/5040
+	s = float64(s*r) + 1.0/720
+	s = float64(s*r) + 1.0/120
+	s = float64(s*r) + 1.0/24
+	s = float64(s*r) + 1.0/6
+	s = float64(s*r) + 0.5
+	s = float64(s*r) + 1
+	s = float64(s*r) + 1
 	return s * math.Float64frombits(uint64(1023+int(k))<<52)
 }

@@ -26,7 +26,7 @@ type Sampler struct {
 	cands   []candidate // what the filters left, most probable first unless nothing needed an order
 	spare   []candidate
 	probs   []candidate // of TopProbs
-	total   float64 // sum of the candidates' final weights
+	total   float64     // sum of the candidates' final weights
 }
 
 type candidate struct {
