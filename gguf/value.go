@@ -357,6 +357,18 @@ func (v Value) items() func(func(Value) bool) {
 	}
 }
 
+// Head decodes the first n elements of an array, or fewer if it is shorter.
+func (v Value) Head(n int) []any {
+	out := []any{}
+	for item := range v.items() {
+		if len(out) >= n {
+			break
+		}
+		out = append(out, item.Any())
+	}
+	return out
+}
+
 // String formats v for people: strings quoted, long strings and arrays cut short.
 func (v Value) String() string {
 	const maxItems, maxRunes = 6, 120

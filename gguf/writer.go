@@ -211,7 +211,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// start writes the header once. It is padded where data follows.
+// start writes the header once, padded, as ggml does even where no data follows.
 func (w *Writer) start() error {
 	if w.started {
 		return nil
@@ -235,7 +235,7 @@ func (w *Writer) start() error {
 		b = binary.LittleEndian.AppendUint32(b, uint32(t.Type))
 		b = binary.LittleEndian.AppendUint64(b, uint64(t.Offset))
 	}
-	if err := w.write(b); err != nil || len(w.tensors) == 0 {
+	if err := w.write(b); err != nil {
 		return err
 	}
 	return w.pad()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func TestWriterRefuses(t *testing.T) {
 	require.ErrorContains(t, w.AddTensor("t", quant.Q4_K, 100), "no whole number")
 	require.ErrorContains(t, w.AddTensor("t", quant.F32), "0 dimensions")
 	require.ErrorContains(t, w.AddTensor("t", quant.F32, 2, -1), "must be positive")
-	require.ErrorContains(t, w.AddTensor("t", quant.F32, 1<<40, 1<<40), "must be positive")
+	require.ErrorContains(t, w.AddTensor("t", quant.F32, math.MaxInt, 2), "must be positive")
 	require.ErrorContains(t, w.AddTensor("t", quant.Type(99), 1), "unknown type")
 	require.NoError(t, w.AddTensor("t", quant.F32, 2))
 	require.ErrorContains(t, w.AddTensor("t", quant.F32, 2), "already there")
