@@ -50,6 +50,9 @@ func NewParts(n, headDim int) *Parts {
 	return &Parts{state: make([]vec.State, n), o: floats(n * vec.PadDim(headDim))}
 }
 
+// Len is the number of chunk results that there is room for.
+func (p *Parts) Len() int { return len(p.state) }
+
 func floats(n int) []float32 { return make([]float32, n) }
 
 // Job is one layer's attention in a step: y[r, h] for rows [rows, Heads*HeadDim] with strides in elements.

@@ -102,7 +102,14 @@ func (k Kernels) Scores(s, q, keys []float32, queries, n, headDim int) {
 	}
 	_, _, _ = s[queries*Chunk-1], q[queries*headDim-1], keys[tiles*Tile*headDim-1]
 	if k.avx2 && headDim%16 == 0 && queries%2 == 0 {
-		scoresAVX2(&s[0], &q[0], &keys[0], queries/2, tiles, headDim/16)
+		f := scoresAVX2
+		switch headDim {
+		case 64:
+			f = scores64AVX2
+		case 128:
+			f = scores128AVX2
+		}
+		f(&s[0], &q[0], &keys[0], queries/2, tiles, headDim/16)
 		return
 	}
 	for t := range tiles {

@@ -1,4 +1,4 @@
-//go:build !amd64 || noasm || !vecasm
+//go:build !amd64 || noasm
 
 package vec
 
@@ -16,6 +16,8 @@ func valuesF32AVX2(dst *float32, src *byte, offs *int, n, headDim int) {}
 func valuesF16AVX2(dst *float32, src *byte, offs *int, n, headDim int) {}
 func valuesQ8AVX2(dst *float32, src *byte, offs *int, n, headDim int)  {}
 func scoresAVX2(s, q, keys *float32, pairs, tiles, groups int)         {}
+func scores64AVX2(s, q, keys *float32, pairs, tiles, groups int)       {}
+func scores128AVX2(s, q, keys *float32, pairs, tiles, groups int)      {}
 func softAVX2(s *float32, n int, scale float32) (m, l float32)         { return 0, 0 }
 func weighAVX2(o, p, values *float32, n int)                           {}
 func weigh2AVX2(o0, o1, p0, p1, values *float32, n int)                {}

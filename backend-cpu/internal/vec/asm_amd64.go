@@ -1,0 +1,5 @@
+//go:build !noasm
+
+package vec
+
+const hasAssembly = true

@@ -1,0 +1,351 @@
+package vec
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/minfer-go/minfer/backend-cpu/internal/f32"
+	"github.com/minfer-go/minfer/kvformat"
+)
+
+// paths are the kernels under test: what this machine can run is compared with pure Go, bit for bit.
+func paths(t *testing.T) map[string]Kernels {
+	p := map[string]Kernels{"generic": {}}
+	if vectorHere() {
+		p["avx2"] = New(true)
+	}
+	t.Logf("paths: %d (assembly built in: %v)", len(p), hasAssembly)
+	return p
+}
+
+const guard = 3.25
+
+// guarded makes a slice of n floats at an odd place, with guard values on both sides; check fails if they changed.
+func guarded(n int, fill func(i int) float32) (x []float32, check func(t *testing.T)) {
+	mem := make([]float32, n+19)
+	for i := range mem {
+		mem[i] = guard
+	}
+	x = mem[9 : 9+n : 9+n]
+	for i := range x {
+		x[i] = fill(i)
+	}
+	return x, func(t *testing.T) {
+		t.Helper()
+		for i, v := range mem {
+			if i < 9 || i >= 9+n {
+				require.Equal(t, float32(guard), v, "guard at %d", i-9)
+			}
+		}
+	}
+}
+
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		if b[i] = math.Float32bits(v); v != v {
+			b[i] = 0x7fc00000 // a NaN is a NaN
+		}
+	}
+	return b
+}
+
+func random(rng *rand.Rand, scale float64) func(int) float32 {
+	return func(int) float32 { return float32(rng.NormFloat64() * scale) }
+}
+
+func TestExp(t *testing.T) {
+	worst := 0.0
+	for x := -87.3; x < 88.3; x += 0.00137 {
+		want := math.Exp(float64(float32(x)))
+		ulp := float64(math.Nextafter32(float32(want), math.MaxFloat32) - float32(want))
+		worst = max(worst, math.Abs(float64(Exp(float32(x)))-want)/ulp)
+	}
+	require.Less(t, worst, 2.0, "units in the last place")
+	inf := float32(math.Inf(1))
+	require.Equal(t, float32(1), Exp(0))
+	require.Equal(t, inf, Exp(89))
+	require.Equal(t, inf, Exp(inf))
+	require.Zero(t, Exp(-88))
+	require.Zero(t, Exp(-inf))
+	require.True(t, math.IsNaN(float64(Exp(float32(math.NaN())))))
+}
+
+func TestElementwise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 88.38, -88.38, 87.4, -87.4, 1e-40, 3e38}
+	for name, k := range paths(t) {
+		for _, n := range []int{1, 7, 8, 9, 15, 16, 31, 64, 100, 896} {
+			a, _ := guarded(n, random(rng, 10))
+			b, _ := guarded(n, random(rng, 1))
+			w, _ := guarded(n, random(rng, 1))
+			for i := range a {
+				if rng.IntN(20) == 0 {
+					a[i] = special[rng.IntN(len(special))]
+				}
+			}
+			for op, f := range map[string]func(k Kernels, y []float32){
+				"add":     func(k Kernels, y []float32) { k.Add(y, a, b) },
+				"swiglu":  func(k Kernels, y []float32) { k.SwiGLU(y, a, b) },
+				"norm":    func(k Kernels, y []float32) { k.RmsNorm(y, b, w, 1e-6) },
+				"softmax": func(k Kernels, y []float32) { k.Softmax(y, b) },
+			} {
+				want := make([]float32, n)
+				f(Kernels{}, want)
+				y, check := guarded(n, func(int) float32 { return 7 })
+				f(k, y)
+				require.Equal(t, bits(want), bits(y), "%s %s %d", name, op, n)
+				check(t)
+			}
+		}
+	}
+}
+
+func TestRmsNormFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	x, _ := guarded(80, random(rng, 3))
+	w, _ := guarded(80, random(rng, 1))
+	y := make([]float32, 80)
+	Kernels{}.RmsNorm(y, x, w, 1e-5)
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	for i := range y {
+		require.InEpsilon(t, float64(x[i])/math.Sqrt(sum/80+1e-5)*float64(w[i]), y[i], 1e-5)
+	}
+}
+
+func TestRope(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for name, k := range paths(t) {
+		for _, dim := range []int{16, 64, 80, 128} {
+			for _, half := range []int{1, dim / 4, dim / 2} {
+				for _, interleaved := range []bool{false, true} {
+					x, _ := guarded(dim, random(rng, 1))
+					cos, _ := guarded(half, random(rng, 1))
+					sin, _ := guarded(half, random(rng, 1))
+					want := make([]float32, dim)
+					Kernels{}.Rope(want, x, cos, sin, interleaved)
+					y, check := guarded(dim, func(i int) float32 { return x[i] })
+					k.Rope(y, y, cos, sin, interleaved)
+					require.Equal(t, bits(want), bits(y), "%s %d %d in place", name, dim, half)
+					check(t)
+					first, second := 0, half
+					if interleaved {
+						second = 1
+					}
+					require.Equal(t, f32.FMA(x[first], cos[0], -(x[second]*sin[0])), want[first])
+					require.Equal(t, f32.FMA(x[first], sin[0], x[second]*cos[0]), want[second])
+				}
+			}
+		}
+	}
+}
+
+var formats = []kvformat.Format{kvformat.F32, kvformat.F16, kvformat.Q8_0}
+
+// region encodes random heads of dim elements at odd distances.
+func region(rng *rand.Rand, f kvformat.Format, dim, n int) (mem []byte, offs []int, rows [][]float32) {
+	size := f.Type().RowBytes(dim)
+	stride := size + 6
+	if f == kvformat.F32 {
+		stride = size + 8
+	}
+	mem = make([]byte, n*stride)
+	for j := range n {
+		x := make([]float32, dim)
+		for e := range x {
+			x[e] = float32(rng.NormFloat64())
+		}
+		at := (n - 1 - j) * stride
+		offs = append(offs, at)
+		f.Encode(mem[at:at+size], x)
+		f.Decode(x, mem[at:at+size])
+		rows = append(rows, x)
+	}
+	return mem, offs, rows
+}
+
+func dims(f kvformat.Format) []int {
+	if f == kvformat.Q8_0 {
+		return []int{32, 64, 96, 128}
+	}
+	return []int{16, 20, 32, 64, 80, 128}
+}
+
+// Chunks of keys and values in all formats: products and sums equal the plain loops of the ADR on every path.
+func TestChunks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for name, k := range paths(t) {
+		for _, f := range formats {
+			for _, dim := range dims(f) {
+				for _, n := range []int{1, 15, 16, 17, 100, 127, 128} {
+					msg := fmt.Sprintf("%s %s dim %d, %d cells", name, f, dim, n)
+					mem, offs, rows := region(rng, f, dim, n)
+					offs = append(offs, make([]int, Chunk-n)...)
+					const queries = 4
+					q, _ := guarded(queries*dim, random(rng, 1))
+					tiles, checkTiles := guarded(Chunk*dim, func(int) float32 { return 0 })
+					k.Keys(tiles, mem, offs, n, dim, f)
+					checkTiles(t)
+					s, checkS := guarded(queries*Chunk, func(int) float32 { return float32(math.NaN()) })
+					k.Scores(s, q, tiles, queries, n, dim)
+					checkS(t)
+					slices, checkV := guarded(Chunk*PadDim(dim), func(int) float32 { return 0 })
+					k.Values(slices, mem, offs, n, dim, f)
+					checkV(t)
+					for i := range queries {
+						row := s[i*Chunk : (i+1)*Chunk : (i+1)*Chunk]
+						for j := range n {
+							var acc [16]float32
+							for e := range dim {
+								acc[e&15] = f32.FMA(q[i*dim+e], rows[j][e], acc[e&15])
+							}
+							require.Equal(t, math.Float32bits(f32.Reduce16(&acc)), math.Float32bits(row[j]), "%s: score %d %d", msg, i, j)
+						}
+						want := append([]float32(nil), row[:n]...)
+						m, l := k.SoftChunk(row[:n], 0.125)
+						checkS(t)
+						wantM, wantL := Kernels{}.SoftChunk(want, 0.125)
+						require.Equal(t, bits([]float32{wantM, wantL}), bits([]float32{m, l}), msg)
+						require.Equal(t, bits(want), bits(row[:n]), msg)
+					}
+					padded := PadDim(dim)
+					o, checkO := guarded(queries*padded, func(int) float32 { return 0 })
+					for e := 0; e < padded; e += Slice {
+						v := slices[e*Chunk:][:Chunk*Slice]
+						k.Weigh2(o[e:], o[padded+e:], s, s[Chunk:], v, n)
+						k.Weigh(o[2*padded+e:], s[2*Chunk:], v, 0, n/2)
+						k.Weigh(o[2*padded+e:], s[2*Chunk:], v, n/2, n)
+						k.Weigh(o[3*padded+e:], s[3*Chunk:], v, 0, n)
+					}
+					checkO(t)
+					for i := range queries {
+						for e := range padded {
+							want := float32(0)
+							for j := 0; j < n && e < dim; j++ {
+								want = f32.FMA(s[i*Chunk+j], rows[j][e], want)
+							}
+							require.Equal(t, math.Float32bits(want), math.Float32bits(o[i*padded+e]), "%s: output %d %d", msg, i, e)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Scores that are infinite or NaN spoil their own row and never pass as numbers.
+func TestSoftChunkNotFinite(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for name, k := range paths(t) {
+		for _, bad := range []float32{inf, nan} {
+			for at := range 20 {
+				s := make([]float32, 32)
+				s[at] = bad
+				_, l := k.SoftChunk(s[:20], 1)
+				require.True(t, math.IsNaN(float64(l)), "%s: %v at %d", name, bad, at)
+			}
+		}
+		s := make([]float32, 16)
+		s[0], s[1] = 3e7, 2.9e7
+		m, l := k.SoftChunk(s[:2], 1)
+		require.Equal(t, []float32{3e7, 1}, []float32{m, l}, "scores beyond float16's range")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for name, k := range paths(t) {
+		for _, n := range []int{1, 8, 20, 64, 128} {
+			oc, _ := guarded(n, random(rng, 1))
+			o, check := guarded(n, random(rng, 1))
+			want := append([]float32(nil), o...)
+			a, b, c := State{1, 2}, State{1, 2}, State{2.5, 3}
+			Kernels{}.Merge(&a, want, c, oc)
+			k.Merge(&b, o, c, oc)
+			require.Equal(t, a, b)
+			require.Equal(t, State{2.5, f32.FMA(3, 1, 2*Exp(-1.5))}, a)
+			require.Equal(t, bits(want), bits(o), "%s %d", name, n)
+			check(t)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for name, k := range paths(t) {
+		for _, f := range formats {
+			for _, n := range []int{32, 64, 128} {
+				x, _ := guarded(n, random(rng, 1000))
+				for i := range x {
+					x[i] = math.Float32frombits(rng.Uint32())
+				}
+				want := make([]byte, f.Type().RowBytes(n))
+				f.Encode(want, x)
+				got := make([]byte, len(want)+2)
+				got[len(want)], got[len(want)+1] = 0xa5, 0x5a
+				k.Encode(got[:len(want)], x, f)
+				require.Equal(t, append(want, 0xa5, 0x5a), got, "%s %s %d", name, f, n)
+			}
+		}
+	}
+}
+
+func BenchmarkAttentionParts(b *testing.B) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, dim := range []int{64, 128} {
+		const queries = 56
+		k := New(true)
+		q, _ := guarded(queries*dim, random(rng, 1))
+		s, _ := guarded(queries*Chunk, random(rng, 1))
+		o, _ := guarded(queries*dim, random(rng, 1))
+		tiles, slices := make([]float32, Chunk*dim), make([]float32, Chunk*dim)
+		for _, f := range formats {
+			mem, offs, _ := region(rng, f, dim, Chunk)
+			b.Run(fmt.Sprintf("keys/%s/%d", f, dim), func(b *testing.B) {
+				b.SetBytes(int64(len(mem)))
+				for b.Loop() {
+					k.Keys(tiles, mem, offs, Chunk, dim, f)
+				}
+			})
+			b.Run(fmt.Sprintf("values/%s/%d", f, dim), func(b *testing.B) {
+				b.SetBytes(int64(len(mem)))
+				for b.Loop() {
+					k.Values(slices, mem, offs, Chunk, dim, f)
+				}
+			})
+		}
+		gflops := func(b *testing.B) {
+			b.ReportMetric(2*queries*Chunk*float64(dim)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+		}
+		b.Run(fmt.Sprintf("scores/%d", dim), func(b *testing.B) {
+			for b.Loop() {
+				k.Scores(s, q, tiles, queries, Chunk, dim)
+			}
+			gflops(b)
+		})
+		b.Run(fmt.Sprintf("soft/%d", dim), func(b *testing.B) {
+			for b.Loop() {
+				for i := range queries {
+					k.SoftChunk(s[i*Chunk:(i+1)*Chunk], 1)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("weigh/%d", dim), func(b *testing.B) {
+			for b.Loop() {
+				for e := 0; e < dim; e += Slice {
+					for i := 0; i < queries; i += 2 {
+						k.Weigh2(o[i*dim+e:], o[(i+1)*dim+e:], s[i*Chunk:], s[(i+1)*Chunk:], slices[e*Chunk:], Chunk)
+					}
+				}
+			}
+			gflops(b)
+		})
+	}
+}
