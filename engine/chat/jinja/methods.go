@@ -1,0 +1,386 @@
+package jinja
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// unsupportedMethods are Python methods that templates could ask for and that are refused when a template is parsed.
+var unsupportedMethods = map[string]string{
+	"append": ": lists are immutable here, as in the sandbox of transformers", "extend": ": lists are immutable here", "insert": ": lists are immutable here",
+	"pop": ": values are immutable here", "update": ": values are immutable here", "remove": ": lists are immutable here", "sort": ": lists are immutable here", "reverse": ": lists are immutable here",
+	"clear": ": values are immutable here", "setdefault": ": values are immutable here",
+	"encode": "", "translate": "", "maketrans": "", "format_map": "", "expandtabs": "", "zfill": "", "partition": "", "rpartition": "", "swapcase": "",
+	"casefold": "", "isidentifier": "", "rindex": "",
+}
+
+// method finds a bound method of v, or nil.
+func method(v Value, name string) *function {
+	var call func(r *run, a *args) Value
+	switch x := v.(type) {
+	case Str:
+		call = strMethod(x, name)
+	case *Dict:
+		call = dictMethod(x, name)
+	case *List:
+		if x.kind <= tupleList {
+			call = listMethod(x, name)
+		}
+	}
+	if call == nil {
+		return nil
+	}
+	return &function{name, call}
+}
+
+func dictMethod(d *Dict, name string) func(r *run, a *args) Value {
+	switch name {
+	case "items":
+		return func(r *run, a *args) Value {
+			a.bind()
+			return &List{items: r.pairs(d).items, kind: viewList, note: "dict_items"}
+		}
+	case "keys":
+		return func(r *run, a *args) Value { a.bind(); return &List{items: d.keys, kind: viewList, note: "dict_keys"} }
+	case "values":
+		return func(r *run, a *args) Value {
+			a.bind()
+			return &List{items: d.vals, kind: viewList, note: "dict_values"}
+		}
+	case "copy":
+		return func(r *run, a *args) Value { a.bind(); return d }
+	case "get":
+		return func(r *run, a *args) Value {
+			b := a.bind("key", "default")
+			if b[0] == nil {
+				fail(ErrRuntime, "get expected at least 1 argument, got 0")
+			}
+			if i := d.find(r.hash(b[0])); i >= 0 {
+				return d.vals[i]
+			}
+			if b[1] == nil {
+				return None{}
+			}
+			return b[1]
+		}
+	}
+	return nil
+}
+
+// pairs lists a mapping's entries as tuples.
+func (r *run) pairs(d *Dict) *List {
+	items := make([]Value, len(d.keys))
+	r.allocItems(3 * len(d.keys))
+	for i, k := range d.keys {
+		items[i] = &List{items: []Value{k, d.vals[i]}, kind: tupleList}
+	}
+	return &List{items: items}
+}
+
+func listMethod(l *List, name string) func(r *run, a *args) Value {
+	switch name {
+	case "index", "count":
+		return func(r *run, a *args) Value {
+			b := a.bind("value")
+			if b[0] == nil {
+				fail(ErrRuntime, "%s() takes exactly one argument (0 given)", name)
+			}
+			n := 0
+			for i, e := range l.items {
+				r.step(1)
+				if r.equal(e, b[0]) {
+					if name == "index" {
+						return Int(i)
+					}
+					n++
+				}
+			}
+			if name == "index" {
+				fail(ErrRuntime, "the value is not in the list")
+			}
+			return Int(n)
+		}
+	case "copy":
+		return func(r *run, a *args) Value { a.bind(); return l }
+	}
+	return nil
+}
+
+func strMethod(s Str, name string) func(r *run, a *args) Value {
+	switch name {
+	case "strip", "lstrip", "rstrip":
+		return func(r *run, a *args) Value {
+			b := a.bind("chars")
+			var set []rune
+			if _, none := b[0].(None); b[0] != nil && !none {
+				set = append([]rune{}, []rune(a.str(b[0]).s)...)
+				r.allocItems(len(set))
+			}
+			return r.strip(s, set, name != "rstrip", name != "lstrip")
+		}
+	case "upper":
+		return func(r *run, a *args) Value {
+			a.bind()
+			return r.mapRunes(s, func(_ int, c rune) string { return upperRune(c) })
+		}
+	case "lower":
+		return func(r *run, a *args) Value {
+			a.bind()
+			return r.mapRunes(s, func(_ int, c rune) string { return lowerRune(c) })
+		}
+	case "capitalize":
+		return func(r *run, a *args) Value { a.bind(); return r.capitalize(s) }
+	case "title":
+		return func(r *run, a *args) Value {
+			a.bind()
+			inWord := false
+			return r.mapRunes(s, func(_ int, c rune) string {
+				was := inWord
+				if inWord = unicode.IsLetter(c); inWord && !was {
+					return titleRune(c)
+				}
+				return lowerRune(c)
+			})
+		}
+	case "startswith", "endswith":
+		return func(r *run, a *args) Value {
+			b := a.bind("prefix")
+			r.scan(len(s.s))
+			options := []Value{b[0]}
+			if l, ok := b[0].(*List); ok && l.kind == tupleList {
+				options = l.items
+			}
+			for _, o := range options {
+				x := a.str(o).s
+				if name == "startswith" && strings.HasPrefix(s.s, x) || name == "endswith" && strings.HasSuffix(s.s, x) {
+					return Bool(true)
+				}
+			}
+			return Bool(false)
+		}
+	case "split", "rsplit":
+		return func(r *run, a *args) Value {
+			b := a.bind("sep", "maxsplit")
+			limit := a.int(b[1], -1)
+			if _, none := b[0].(None); b[0] == nil || none {
+				return &List{items: r.splitSpace(s, limit, name == "rsplit")}
+			}
+			return &List{items: r.split(s, a.str(b[0]).s, limit, name == "rsplit")}
+		}
+	case "splitlines":
+		return func(r *run, a *args) Value {
+			b := a.bind("keepends")
+			return &List{items: r.splitLines(s, b[0] != nil && truth(b[0]))}
+		}
+	case "replace":
+		return func(r *run, a *args) Value {
+			b := a.bind("old", "new", "count")
+			return r.replace(s, a.str(b[0]), a.str(b[1]), a.int(b[2], -1))
+		}
+	case "find", "rfind", "index", "count":
+		return func(r *run, a *args) Value {
+			b := a.bind("sub")
+			sub := a.str(b[0]).s
+			r.scan(len(s.s))
+			switch name {
+			case "count":
+				return Int(strings.Count(s.s, sub))
+			case "rfind":
+				if i := strings.LastIndex(s.s, sub); i >= 0 {
+					return Int(utf8.RuneCountInString(s.s[:i]))
+				}
+			default:
+				if i := strings.Index(s.s, sub); i >= 0 {
+					return Int(utf8.RuneCountInString(s.s[:i]))
+				}
+			}
+			if name == "index" {
+				fail(ErrRuntime, "substring not found")
+			}
+			return Int(-1)
+		}
+	case "removeprefix", "removesuffix":
+		return func(r *run, a *args) Value {
+			x := a.str(a.bind("fix")[0]).s
+			if name == "removeprefix" && strings.HasPrefix(s.s, x) {
+				return s.sub(len(x), len(s.s))
+			}
+			if name == "removesuffix" && strings.HasSuffix(s.s, x) {
+				return s.sub(0, len(s.s)-len(x))
+			}
+			return s
+		}
+	case "join":
+		return func(r *run, a *args) Value {
+			b := a.bind("iterable")
+			if b[0] == nil {
+				fail(ErrRuntime, "join() takes exactly one argument (0 given)")
+			}
+			w := &builder{r: r}
+			for i, e := range r.iter(b[0]) {
+				r.step(1)
+				if i > 0 {
+					w.str(s)
+				}
+				w.str(a.str(e))
+			}
+			return w.done()
+		}
+	case "ljust", "rjust", "center":
+		return func(r *run, a *args) Value {
+			n := a.int(a.bind("width")[0], 0) - r.runeLen(s)
+			w := &builder{r: r}
+			left := map[string]int{"ljust": 0, "rjust": n, "center": n / 2}[name]
+			w.repeat(" ", left)
+			w.str(s)
+			w.repeat(" ", n-left)
+			return w.done()
+		}
+	case "format":
+		return func(r *run, a *args) Value { return r.format(s, a) }
+	case "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace", "isupper", "islower":
+		return func(r *run, a *args) Value { a.bind(); r.scan(len(s.s)); return Bool(classify(s.s, name)) }
+	}
+	return nil
+}
+
+func (r *run) capitalize(s Str) Str {
+	return r.mapRunes(s, func(i int, c rune) string {
+		if i == 0 {
+			return titleRune(c)
+		}
+		return lowerRune(c)
+	})
+}
+
+func classify(s, name string) bool {
+	if name == "isupper" || name == "islower" {
+		cased := false
+		for _, c := range s {
+			if unicode.IsUpper(c) && name == "islower" || unicode.IsLower(c) && name == "isupper" {
+				return false
+			}
+			cased = cased || unicode.IsUpper(c) || unicode.IsLower(c)
+		}
+		return cased
+	}
+	for _, c := range s {
+		ok := map[string]func(rune) bool{
+			"isdigit": unicode.IsDigit, "isdecimal": unicode.IsDigit, "isnumeric": unicode.IsNumber, "isalpha": unicode.IsLetter,
+			"isalnum": func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }, "isspace": isSpace,
+		}[name](c)
+		if !ok {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// format is str.format with {} , {0} and {name}; conversions and format specifications are refused.
+func (r *run) format(s Str, a *args) Value {
+	w := &builder{r: r}
+	next := 0
+	for i := 0; i < len(s.s); {
+		switch c := s.s[i]; {
+		case c != '{' && c != '}':
+			n := strings.IndexAny(s.s[i:], "{}")
+			if n < 0 {
+				n = len(s.s) - i
+			}
+			w.str(s.sub(i, i+n))
+			i += n
+		case i+1 < len(s.s) && s.s[i+1] == c:
+			w.str(s.sub(i, i+1))
+			i += 2
+		case c == '}':
+			fail(ErrRuntime, "Single '}' encountered in format string")
+		default:
+			n := strings.IndexByte(s.s[i:], '}')
+			if n < 0 {
+				fail(ErrRuntime, "expected '}' before end of string")
+			}
+			w.str(r.toStr(a.field(s.s[i+1:i+n], &next)))
+			i += n + 1
+		}
+	}
+	return w.done()
+}
+
+// field finds the argument that a replacement field names.
+func (a *args) field(name string, next *int) Value {
+	if name == "" {
+		*next++
+		if *next > len(a.pos) {
+			fail(ErrRuntime, "Replacement index %d out of range for positional args tuple", *next-1)
+		}
+		return a.pos[*next-1]
+	}
+	n := 0
+	for _, c := range name {
+		if c < '0' || c > '9' || n > 1000 {
+			for i, k := range a.keys {
+				if k == name {
+					return a.kw[i]
+				}
+			}
+			fail(ErrUnsupported, "format field {%s}", name)
+		}
+		n = 10*n + int(c-'0')
+	}
+	if n >= len(a.pos) {
+		fail(ErrRuntime, "Replacement index %d out of range for positional args tuple", n)
+	}
+	return a.pos[n]
+}
+
+// percent is the % operator of strings with %s and %d and %%.
+func (r *run) percent(s Str, v Value) Value {
+	vals := []Value{v}
+	if l, ok := v.(*List); ok && l.kind == tupleList {
+		vals = l.items
+	}
+	w := &builder{r: r}
+	for i := 0; i < len(s.s); {
+		n := strings.IndexByte(s.s[i:], '%')
+		if n < 0 {
+			n = len(s.s) - i
+		}
+		w.str(s.sub(i, i+n))
+		if i += n; i >= len(s.s) {
+			break
+		}
+		if i+1 >= len(s.s) {
+			fail(ErrRuntime, "incomplete format")
+		}
+		switch c := s.s[i+1]; c {
+		case '%':
+			w.text("%")
+		case 's', 'd', 'i':
+			if len(vals) == 0 {
+				fail(ErrRuntime, "not enough arguments for format string")
+			}
+			if n, f, isInt, ok := number(vals[0]); c != 's' {
+				if !ok {
+					fail(ErrRuntime, "%%%c format: a real number is required, not %s", c, vals[0].typeName())
+				}
+				if !isInt {
+					n = int64(f)
+				}
+				w.str(r.toStr(Int(n)))
+			} else {
+				w.str(r.toStr(vals[0]))
+			}
+			vals = vals[1:]
+		default:
+			fail(ErrUnsupported, "%%%c in a format string", c)
+		}
+		i += 2
+	}
+	if len(vals) > 0 {
+		if _, dict := v.(*Dict); !dict {
+			fail(ErrRuntime, "not all arguments converted during string formatting")
+		}
+	}
+	return w.done()
+}
