@@ -158,9 +158,13 @@ func (l *lexer) tag() {
 			l.fail("a tag isn't closed")
 		}
 		if braces == 0 {
-			if c := strings.TrimLeft(rest[:1], "-+") + rest[1:]; strings.HasPrefix(c, closing) && (c == rest || len(rest) == len(c)+1) {
+			sign := 0 // a "-" or "+" before the closing
+			if rest[0] == '-' || rest[0] == '+' {
+				sign = 1
+			}
+			if strings.HasPrefix(rest[sign:], closing) {
 				l.put(end, "")
-				l.at += len(rest) - len(c) + 2
+				l.at += sign + 2
 				if end == tokBlockEnd {
 					l.trim = 1
 				}
