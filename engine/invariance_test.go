@@ -64,9 +64,15 @@ func TestRowsDontDependOnTheirCompany(t *testing.T) {
 			var want [][]float32
 			for _, path := range backendcpu.Paths() {
 				for threads := 1; threads <= 3; threads++ {
+					if path == "generic" && threads == 3 {
+						continue
+					}
 					m := loadModel(t, tinyModel(name), LoadOptions{Threads: threads, CPUPath: path})
 					feeds := []feed{chunked(len(tokens)), chunked(7)}
-					if threads == 2 || path == backendcpu.Paths()[0] {
+					switch {
+					case path == "generic" && len(backendcpu.Paths()) > 1: // slow: it need only agree
+						feeds = feeds[threads%2 : threads%2+1]
+					case threads == 2:
 						feeds = append(feeds, chunked(1), company)
 					}
 					for _, f := range feeds {

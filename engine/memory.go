@@ -1,23 +1,28 @@
 package engine
 
+import modelsqwen "github.com/minfer-go/minfer/models-qwen"
+
 // MemoryEstimate says what a model and a context take, in bytes.
 type MemoryEstimate struct {
-	Weights int64 // the file's tensors (mapped, shared with the page cache)
-	KV      int64 // the KV cache at its full size
-	Compute int64 // activations of the largest step, estimated
+	Weights int64 `json:"weights"` // the file's tensors (mapped, shared with the page cache)
+	KV      int64 `json:"kv"`      // the KV cache at its full size
+	Compute int64 `json:"compute"` // activations of the largest step, estimated
 }
 
 // Total of all parts.
 func (e MemoryEstimate) Total() int64 { return e.Weights + e.KV + e.Compute }
 
 // Memory estimates what the model and a context of these options take.
-func (m *Model) Memory(o ContextOptions) (MemoryEstimate, error) {
-	o, err := o.withDefaults(m.cfg().NCtxTrain)
+func (m *Model) Memory(o ContextOptions) (MemoryEstimate, error) { return EstimateMemory(m.net, o) }
+
+// EstimateMemory is Memory for a model that isn't loaded.
+func EstimateMemory(net *modelsqwen.Model, o ContextOptions) (MemoryEstimate, error) {
+	cfg := &net.Config
+	o, err := o.withDefaults(cfg.NCtxTrain)
 	if err != nil {
 		return MemoryEstimate{}, err
 	}
-	cfg := m.cfg()
-	e := MemoryEstimate{Weights: m.net.WeightBytes()}
+	e := MemoryEstimate{Weights: net.WeightBytes()}
 	keyRow, err := o.KeyType.RowBytes(cfg.HeadDim)
 	if err != nil {
 		return e, err
