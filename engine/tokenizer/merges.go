@@ -87,13 +87,14 @@ func buildPairs(merges, tokens []string, index *stringIndex, mergeable func(int3
 			buf = append(append(buf[:0], l...), r...)
 			merged = index.find(string(buf))
 		}
-		for _, part := range [...]struct {
-			id   int32
-			text string
-		}{{left, l}, {right, r}, {merged, l + r}} {
-			if part.id == NoToken {
-				return pairTable{}, fmt.Errorf("tokenizer: merge %d (%.80q): %.80q is not in the vocabulary: %w", rank, m, part.text, ErrCorrupt)
+		if left == NoToken || right == NoToken || merged == NoToken {
+			missing := l + r
+			if left == NoToken {
+				missing = l
+			} else if right == NoToken {
+				missing = r
 			}
+			return pairTable{}, fmt.Errorf("tokenizer: merge %d (%.80q): %.80q is not in the vocabulary: %w", rank, m, missing, ErrCorrupt)
 		}
 		guess = merged + 1
 		if mergeable(left) && mergeable(right) && mergeable(merged) {
