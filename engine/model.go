@@ -59,8 +59,8 @@ func LoadBytes(name string, data []byte, o LoadOptions) (*Model, error) {
 	return load(f, name, o)
 }
 
-func load(f *gguf.File, path string, o LoadOptions) (m *Model, err error) {
-	m = &Model{path: path, file: f, backend: o.Backend, notice: o.Notice}
+func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
+	m := &Model{path: path, file: f, backend: o.Backend, notice: o.Notice}
 	if m.notice == nil {
 		m.notice = func(string) {}
 	}
@@ -86,10 +86,11 @@ func load(f *gguf.File, path string, o LoadOptions) (m *Model, err error) {
 	}
 	m.template = sync.OnceValues(func() (*chat.Template, error) { return compileTemplate(f, m.tok, o.ChatTemplate, m.notice) })
 	if m.backend == nil {
-		m.ownsBackend = true
-		if m.backend, err = backendcpu.New(backendcpu.Options{Threads: o.Threads, Path: o.CPUPath}); err != nil {
+		cpu, err := backendcpu.New(backendcpu.Options{Threads: o.Threads, Path: o.CPUPath})
+		if err != nil {
 			return nil, err
 		}
+		m.backend, m.ownsBackend = cpu, true
 	}
 	for _, w := range m.net.Weights() {
 		t, _ := f.Tensor(w.Name)
