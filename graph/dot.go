@@ -69,5 +69,8 @@ func writeDOTNode(out io.Writer, n *Node, a Assignment, backends []Backend) {
 		label = append(label, "on "+backends[a[n.ID]].Name())
 		attrs += fmt.Sprintf(", fillcolor=%q", dotColours[a[n.ID]%len(dotColours)])
 	}
-	fmt.Fprintf(out, "  n%d [label=\"%s\"%s];\n", n.ID, strings.ReplaceAll(strings.ReplaceAll(strings.Join(label, "\x00"), `"`, `\"`), "\x00", `\n`), attrs)
+	fmt.Fprintf(out, "  n%d [label=\"%s\"%s];\n", n.ID, dotEscape.Replace(strings.Join(label, "\x00")), attrs)
 }
+
+// Names come from files: nothing in them may end the label.
+var dotEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\x00", `\n`)
