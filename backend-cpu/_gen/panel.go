@@ -1,0 +1,21 @@
+package main
+
+// The layout that unpackers write and tiles read: for each block of 32 columns of 16 weight rows,
+// [8 groups of 4 columns][16 rows][4 levels], then the rows' scales (one or two vectors) and minimums.
+const (
+	recLevels = 0
+	groupSize = 64 // 16 rows of 4 levels
+	recScale  = 512
+	recScale2 = 576 // second half's scale (Q6_K)
+	recMin    = 576 // or the minimum, for types that have one
+	recSize   = 640
+)
+
+// The layout of an activation block.
+const (
+	actD    = 32
+	actDS   = 36
+	actS32  = 40
+	actS16  = 44
+	actSize = 48
+)
