@@ -1,177 +1,192 @@
-// Package backendcpu runs graphs on the CPU. Its results are the same bits on every instruction path, with any number of threads and
-// however rows are grouped into steps (docs/adr/0001-one-arithmetic.md).
+// Package backendcpu runs graphs on the CPU. It computes what docs/adr/0001-one-arithmetic.md says, with the same bits on
+// every instruction path, for any number of threads and however rows are batched. See README.md.
 package backendcpu
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"unsafe"
 
+	"github.com/minfer-go/minfer/backend-cpu/internal/attn"
 	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
+	"github.com/minfer-go/minfer/backend-cpu/internal/vec"
 	"github.com/minfer-go/minfer/graph"
+	"github.com/minfer-go/minfer/quant"
 )
 
 // Options of a backend. The zero value is useful.
 type Options struct {
-	Threads int    // 0: what affinity and the cgroup's quota allow
-	Path    string // instruction path, one of Paths; "": the fastest
+	// Threads is the number of workers, the caller's goroutine among them; 0: as many as affinity and cgroup quota allow.
+	Threads int
+	// Path forces an instruction path, one of Paths; "": the fastest there is. Results don't depend on it.
+	Path string
 }
 
-// maxThreads bounds Options.Threads: no machine has more, and each thread has a stack.
+// maxThreads bounds Options.Threads: more is a mistake, and each costs memory.
 const maxThreads = 1024
 
-// Paths lists the instruction paths that this machine and build can run, slowest first.
+// Validate reports what is wrong with the options, or nil.
+func (o Options) Validate() error {
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return fmt.Errorf("backendcpu: %d threads: want 0 (automatic) to %d", o.Threads, maxThreads)
+	}
+	_, err := o.path()
+	return err
+}
+
+func (o Options) path() (matmul.Path, error) {
+	if o.Path == "" {
+		return matmul.Best(), nil
+	}
+	for _, p := range matmul.Available() {
+		if strings.EqualFold(o.Path, pathName(p)) || strings.EqualFold(o.Path, p.String()) {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("backendcpu: instruction path %q isn't available here: this machine and build have %s",
+		o.Path, strings.Join(Paths(), ", "))
+}
+
+func pathName(p matmul.Path) string {
+	if p == matmul.AVX512 {
+		return "avx512"
+	}
+	return p.String()
+}
+
+// Paths lists the instruction paths of this machine and build, slowest first: generic, avx2, avx512.
 func Paths() []string {
 	var names []string
 	for _, p := range matmul.Available() {
-		names = append(names, p.String())
+		names = append(names, pathName(p))
 	}
 	return names
 }
 
-// Backend is a graph.Backend on the CPU.
+// Stats says how a backend runs and what it has done since New.
+type Stats struct {
+	Path    string // instruction path of the matrix products
+	Vector  string // instruction path of the other ops: generic or avx2
+	Threads int
+	Runs    uint64 // programs run
+	// WeightBytes counts the bytes of weights that programs had to read, each weight once a run (rows of tables one by one).
+	WeightBytes uint64
+	// KVBytes counts the bytes of keys and values that attention read, each cell once a block of rows of one sequence.
+	KVBytes uint64
+}
+
+// Backend implements graph.Backend. Run executes at once, so Sync has nothing to wait for. Use it from one goroutine at a time.
 type Backend struct {
 	kernel  *matmul.Kernel
+	vec     vec.Kernels
 	pool    *pool.Pool
-	weights map[weightKey][]byte
+	weights map[weightKey]*weight
+	scratch scratch
+	stats   Stats
+	closed  bool
 }
 
-type weightKey struct{ model, name string }
+// scratch is memory that programs share, since only one runs at a time.
+type scratch struct {
+	matmul []*matmul.Scratch
+	acts   map[[2]int][]*matmul.Acts // by rows and length
+	attn   map[[2]int][]*attn.Worker // by heads a KV head and head length
+	parts  map[int]*attn.Parts       // by head length
+	floats [][]float32               // by worker
+}
 
-// New makes a backend with its worker threads. Close ends them.
+var _ graph.Backend = (*Backend)(nil)
+
+// New makes a backend and starts its workers.
 func New(o Options) (*Backend, error) {
-	if o.Threads == 0 {
-		o.Threads = pool.DefaultThreads()
-	}
-	if o.Threads < 0 || o.Threads > maxThreads {
-		return nil, fmt.Errorf("backendcpu: %d threads: 1 to %d are possible, or 0 for as many as the machine gives", o.Threads, maxThreads)
-	}
-	path := matmul.Best()
-	if o.Path != "" {
-		i := slices.IndexFunc(matmul.Available(), func(p matmul.Path) bool { return p.String() == o.Path })
-		if i < 0 {
-			return nil, fmt.Errorf("backendcpu: path %q: %w on this machine (there are %s)", o.Path, graph.ErrUnsupported, strings.Join(Paths(), ", "))
-		}
-		path = matmul.Available()[i]
-	}
-	kernel, err := matmul.New(path)
-	if err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Backend{kernel: kernel, pool: pool.New(o.Threads), weights: map[weightKey][]byte{}}, nil
+	path, _ := o.path()
+	kernel, err := matmul.New(path)
+	if err != nil {
+		return nil, fmt.Errorf("backendcpu: %w", err)
+	}
+	threads := o.Threads
+	if threads == 0 {
+		threads = pool.DefaultThreads()
+	}
+	b := &Backend{kernel: kernel, vec: vec.New(path != matmul.Generic), pool: pool.New(threads), weights: map[weightKey]*weight{}}
+	b.scratch = scratch{acts: map[[2]int][]*matmul.Acts{}, attn: map[[2]int][]*attn.Worker{}, parts: map[int]*attn.Parts{},
+		floats: make([][]float32, threads)}
+	for range threads {
+		b.scratch.matmul = append(b.scratch.matmul, new(matmul.Scratch))
+	}
+	b.stats = Stats{Path: pathName(path), Vector: "generic", Threads: threads}
+	if b.vec.Vector() {
+		b.stats.Vector = "avx2"
+	}
+	return b, nil
 }
 
-// Name of the backend.
+// Name is "cpu".
 func (b *Backend) Name() string { return "cpu" }
 
+// Stats gives the counters.
+func (b *Backend) Stats() Stats { return b.stats }
+
 // Path is the instruction path in use.
-func (b *Backend) Path() string { return b.kernel.Path().String() }
+func (b *Backend) Path() string { return b.stats.Path }
+
+// Describe names backend, path and threads for people.
+func (b *Backend) Describe() string {
+	return fmt.Sprintf("cpu %s, %d threads", b.stats.Path, b.stats.Threads)
+}
 
 // Threads is the number of workers.
 func (b *Backend) Threads() int { return b.pool.Workers() }
 
-// Describe names backend, path and threads for people.
-func (b *Backend) Describe() string {
-	return fmt.Sprintf("cpu %s, %d threads", b.Path(), b.Threads())
+// Sync returns at once: Run has waited for its workers.
+func (b *Backend) Sync() error { return nil }
+
+// Close ends the workers. Buffers stay valid until freed.
+func (b *Backend) Close() error {
+	b.closed = true
+	b.pool.Close()
+	return nil
 }
 
-// RegisterWeight keeps data as it is: nothing is copied or repacked.
+type weightKey struct{ model, name string }
+
+type weight struct {
+	meta   graph.Weight
+	data   []byte
+	vector []float32 // of F32 tensors with one dimension: norms and biases
+}
+
+// RegisterWeight keeps data (as a rule a slice of the mapped file) without copying or changing it; only F32 vectors at odd addresses
+// are copied. Errors name the tensor.
 func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
-	if int64(len(data)) != w.Bytes() {
-		return fmt.Errorf("backendcpu: weight %q: %d bytes, %s %s has %d", w.Name, len(data), w.Type, w.Shape, w.Bytes())
-	}
 	key := weightKey{w.Model, w.Name}
-	if _, ok := b.weights[key]; !ok {
-		b.weights[key] = data
+	if _, ok := b.weights[key]; ok {
+		return nil
 	}
+	if !w.Type.Known() || len(w.Shape) == 0 {
+		return fmt.Errorf("backendcpu: tensor %q: %s of shape %s: %w", w.Name, w.Type, w.Shape, graph.ErrUnsupported)
+	}
+	if want := w.Bytes(); int64(len(data)) != want {
+		return fmt.Errorf("backendcpu: tensor %q: %d bytes, %s of shape %s has %d", w.Name, len(data), w.Type, w.Shape, want)
+	}
+	r := &weight{meta: *w, data: data}
+	r.meta.Shape = slices.Clone(w.Shape)
+	if len(w.Shape) == 1 && w.Type == quant.F32 {
+		r.vector = floatsOf(data)
+	}
+	b.weights[key] = r
 	return nil
 }
 
 // ReleaseModel forgets a model's weights.
 func (b *Backend) ReleaseModel(model string) {
-	for k := range b.weights {
-		if k.model == model {
-			delete(b.weights, k)
+	for key := range b.weights {
+		if key.model == model {
+			delete(b.weights, key)
 		}
 	}
-}
-
-func (b *Backend) weight(w *graph.Weight) ([]byte, error) {
-	data, ok := b.weights[weightKey{w.Model, w.Name}]
-	if !ok {
-		return nil, fmt.Errorf("backendcpu: weight %q isn't registered", w.Name)
-	}
-	return data, nil
-}
-
-// buffer is host memory, 64-byte aligned.
-type buffer struct {
-	mem []byte
-}
-
-func (b *buffer) Bytes() int64      { return int64(len(b.mem)) }
-func (b *buffer) HostBytes() []byte { return b.mem }
-
-const alignment = 64
-
-// Alloc gives zeroed memory. The operating system commits it page by page as it is used.
-func (b *Backend) Alloc(bytes int64) (buf graph.Buffer, err error) {
-	const limit = 1 << 46
-	if bytes < 0 || bytes > limit {
-		return nil, fmt.Errorf("backendcpu: %d bytes of memory: %w", bytes, graph.ErrOutOfMemory)
-	}
-	if free, ok := availableMemory(); ok && bytes > 64<<20 && bytes > free {
-		return nil, fmt.Errorf("backendcpu: %d MiB of memory asked for, the system has %d MiB available: %w", bytes>>20, free>>20, graph.ErrOutOfMemory)
-	}
-	mem := make([]byte, bytes+alignment)
-	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (alignment - 1))
-	return &buffer{mem[at : at+int(bytes) : at+int(bytes)]}, nil
-}
-
-// Free drops the memory; the garbage collector takes it once no program uses it.
-func (b *Backend) Free(buf graph.Buffer) {
-	if own, ok := buf.(*buffer); ok {
-		own.mem = nil
-	}
-}
-
-// Write copies src into a buffer.
-func (b *Backend) Write(dst graph.Buffer, offset int64, src []byte) error {
-	mem := dst.(*buffer).mem
-	if offset < 0 || offset > int64(len(mem)) || int64(len(src)) > int64(len(mem))-offset {
-		return fmt.Errorf("backendcpu: write of %d bytes at %d into a buffer of %d", len(src), offset, len(mem))
-	}
-	copy(mem[offset:], src)
-	return nil
-}
-
-// Read copies from a buffer.
-func (b *Backend) Read(dst []byte, src graph.Buffer, offset int64) error {
-	mem := src.(*buffer).mem
-	if offset < 0 || offset > int64(len(mem)) || int64(len(dst)) > int64(len(mem))-offset {
-		return fmt.Errorf("backendcpu: read of %d bytes at %d from a buffer of %d", len(dst), offset, len(mem))
-	}
-	copy(dst, mem[offset:])
-	return nil
-}
-
-// CopyCells moves n rows of a region; the ranges may overlap.
-func (b *Backend) CopyCells(r graph.KVRegion, dst, src, n int) error {
-	if dst < 0 || src < 0 || n < 0 || n > r.Cells-max(dst, src) {
-		return fmt.Errorf("backendcpu: move of %d cells from %d to %d: the region has %d", n, src, dst, r.Cells)
-	}
-	mem, row := r.Buffer.(*buffer).mem, int(r.RowBytes)
-	copy(mem[dst*row:(dst+n)*row], mem[src*row:(src+n)*row])
-	return nil
-}
-
-// Sync has nothing to wait for: Run is done when it returns.
-func (b *Backend) Sync() error { return nil }
-
-// Close ends the worker threads.
-func (b *Backend) Close() error {
-	b.pool.Close()
-	return nil
 }

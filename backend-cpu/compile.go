@@ -1,205 +1,467 @@
 package backendcpu
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
+	"github.com/minfer-go/minfer/backend-cpu/internal/attn"
 	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
+	"github.com/minfer-go/minfer/backend-cpu/internal/vec"
 	"github.com/minfer-go/minfer/graph"
+	"github.com/minfer-go/minfer/kvformat"
 	"github.com/minfer-go/minfer/quant"
 )
 
-// mat is a resolved tensor: rows of width floats, row r at data[r*stride].
-type mat struct {
-	data                []float32
-	rows, width, stride int
-}
-
-func (m mat) row(r int) []float32 { return m.data[r*m.stride : r*m.stride+m.width] }
-
-// program is a compiled unit: a flat list of steps that all workers walk together.
+// program is a flat list of steps with everything resolved: memory, weights, scratch.
 type program struct {
-	b     *Backend
-	steps []pool.Step
+	b           *Backend
+	steps       []pool.Step
+	weightBytes uint64
+	plans       []planned
 }
 
-func (p *program) Run() error   { return p.b.pool.Run(p.steps) }
-func (p *program) Close() error { return nil }
-
-// compiler turns a unit's nodes into steps.
-type compiler struct {
-	b       *Backend
-	u       *graph.Unit
-	steps   []pool.Step
-	acts    map[[2]int]*rounded // by rows and columns
-	scratch []matmul.Scratch    // by worker
-	tables  map[graph.RopeAttr]*ropeTable
+type planned struct {
+	plan     *attn.Plan
+	rowBytes int64 // of a cell, keys and values, in all layers that the plan serves
 }
 
-// rounded is activation storage and what it holds at this point of the program.
-type rounded struct {
-	acts *matmul.Acts
-	of   graph.Tensor
-	gen  *graph.Node
-}
-
-// SupportsOp reports why a node can't run here, or nil.
-func (b *Backend) SupportsOp(n *graph.Node) error {
-	switch n.Op {
-	case graph.OpBatchMatMul, graph.OpFusedQKV, graph.OpQkvBiasRopeStore, graph.OpFusedQkvNorm, graph.OpFusedFFN:
-		return fmt.Errorf("backendcpu: %s: %w", n.Op, graph.ErrUnsupported)
-	case graph.OpMatMul:
-		if t := n.Weights[0].Type; !matmul.Supported(t) {
-			return fmt.Errorf("backendcpu: weights of type %s: %w", t, graph.ErrUnsupported)
-		}
+// Run executes the program; it returns when all workers are done. It allocates nothing.
+func (p *program) Run() error {
+	if p.b.closed {
+		return errors.New("backendcpu: Run after Close")
+	}
+	if err := p.b.pool.Run(p.steps); err != nil {
+		return fmt.Errorf("backendcpu: %w", err)
+	}
+	s := &p.b.stats
+	s.Runs++
+	s.WeightBytes += p.weightBytes
+	for i := range p.plans {
+		s.KVBytes += uint64(p.plans[i].plan.Cells * p.plans[i].rowBytes)
 	}
 	return nil
 }
 
-// SupportsFused: activations are rounded once an input anyway, so the plain nodes are as good.
-func (b *Backend) SupportsFused(*graph.Node) bool { return false }
-
-// Compile resolves a unit.
-func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
-	c := &compiler{b: b, u: u, acts: map[[2]int]*rounded{}, scratch: make([]matmul.Scratch, b.Threads()), tables: map[graph.RopeAttr]*ropeTable{}}
-	for _, n := range u.Nodes {
-		if err := c.node(n); err != nil {
-			return nil, n.Errorf("%w", err)
-		}
-	}
-	return &program{b, c.steps}, nil
+// Close drops the program's references.
+func (p *program) Close() error {
+	p.steps, p.plans = nil, nil
+	return nil
 }
 
-func (c *compiler) add(s pool.Step) { c.steps = append(c.steps, s) }
+// compiler turns a unit into a program.
+type compiler struct {
+	b    *Backend
+	u    *graph.Unit
+	p    *program
+	prep *prepare
 
-// mat resolves a node's F32 tensor as rows of everything after the first dimension.
-func (c *compiler) mat(n *graph.Node) mat {
-	t := c.u.Tensors[n.ID]
-	mem := t.Buffer.(*buffer).mem
-	all := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/4)
-	rows := n.Shape[0]
-	m := mat{rows: rows, width: n.Shape[1:].Elems(), stride: int(t.RowStride) / 4}
-	if rows > 0 {
-		at := int(t.Offset) / 4
-		m.data = all[at : at+(rows-1)*m.stride+m.width]
+	last   map[int]int          // by node whose rounded rows are wanted: index of the last node that wants them
+	acts   map[int]*matmul.Acts // those rounded already
+	tables map[graph.RopeAttr]*ropeTable
+	plans  map[int]int // by query heads a KV head: index into program.plans
+	floats int         // scratch floats a worker needs
+	err    error
+}
+
+// Compile resolves a unit to steps. Errors name the node or the tensor.
+func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
+	c := &compiler{b: b, u: u, p: &program{b: b}, prep: &prepare{}, last: map[int]int{}, acts: map[int]*matmul.Acts{},
+		tables: map[graph.RopeAttr]*ropeTable{}, plans: map[int]int{}}
+	for i, n := range u.Nodes {
+		if rounds(n) {
+			c.last[source(n.In[0]).ID] = i
+		}
 	}
+	c.p.steps = append(c.p.steps, c.prep)
+	for i := 0; i < len(u.Nodes) && c.err == nil; i++ {
+		n := u.Nodes[i]
+		if err := b.SupportsOp(n); err != nil {
+			return nil, err
+		}
+		var next *graph.Node
+		if i+1 < len(u.Nodes) {
+			next = u.Nodes[i+1]
+		}
+		joined := c.node(n, next)
+		for id, a := range c.acts {
+			if c.last[id] <= i {
+				delete(c.acts, id)
+				b.putActs(a)
+			}
+		}
+		if joined {
+			i++
+		}
+	}
+	for _, a := range c.acts { // after an error
+		b.putActs(a)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	if len(c.prep.plans)+len(c.prep.tables) == 0 {
+		c.p.steps = c.p.steps[1:]
+	}
+	for w, f := range b.scratch.floats {
+		if len(f) < c.floats {
+			b.scratch.floats[w] = make([]float32, c.floats)
+		}
+	}
+	return c.p, nil
+}
+
+// rounds reports whether n wants its input rounded to 8 bits.
+func rounds(n *graph.Node) bool {
+	weights := n.Weights
+	switch n.Op {
+	case graph.OpMatMul:
+		weights = weights[:1]
+	case graph.OpFusedQKV:
+		weights = weights[:3]
+	case graph.OpFusedFFN:
+	default:
+		return false
+	}
+	return slices.ContainsFunc(weights, func(w *graph.Weight) bool { return !matmul.IsFloat(w.Type) })
+}
+
+// source is the node whose rows n's are: n, or what it only reshapes.
+func source(n *graph.Node) *graph.Node {
+	for n.Op == graph.OpReshape && n.In[0].Shape[0] == n.Shape[0] {
+		n = n.In[0]
+	}
+	return n
+}
+
+// node appends the steps of n. If next is done with it, it reports so.
+func (c *compiler) node(n, next *graph.Node) (joined bool) {
+	b, v := c.b, c.b.vec
+	switch n.Op {
+	case graph.OpAdd, graph.OpMul, graph.OpSwiGLU:
+		f := v.Add
+		if n.Op == graph.OpMul {
+			f = v.Mul
+		} else if n.Op == graph.OpSwiGLU {
+			f = v.SwiGLU
+		}
+		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[1]), f})
+	case graph.OpSilu:
+		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Silu(y, x) }})
+	case graph.OpScale:
+		factor := n.Attr.(graph.ScaleAttr).Factor
+		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Scale(y, x, factor) }})
+	case graph.OpSoftmax:
+		c.step(&rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], f: v.Softmax})
+	case graph.OpRmsNorm, graph.OpQkNorm:
+		w, eps := c.vector(n, n.Weights[0]), n.Attr.(graph.NormAttr).Eps
+		s := &rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], path: b.kernel.Path()}
+		s.f = func(y, x []float32) { v.RmsNorm(y, x, w, eps) }
+		s.acts = c.provide(n)
+		c.step(s)
+	case graph.OpMatMul:
+		s := &productsStep{b: b, in: c.operand(n)}
+		c.part(s, n, n.Weights[0], n.Weights[1], c.mat(n))
+		joined = c.residual(s, n, next)
+		c.step(s)
+	case graph.OpFusedQKV:
+		s := &productsStep{b: b, in: c.operand(n)}
+		y, at := c.mat(n), 0
+		for i, w := range n.Weights[:3] {
+			dst := y
+			dst.p, dst.width = y.p[at:], w.Shape[0]
+			c.part(s, n, w, n.Weights[3+i], dst)
+			at += w.Shape[0]
+		}
+		c.step(s)
+	case graph.OpFusedFFN:
+		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, c.mat(n)), up: c.product(n, n.Weights[1], nil, mat{})}
+		s.acts = c.provide(n)
+		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock)
+		c.step(s)
+	case graph.OpGetRows:
+		ids := c.ints(n.In[len(n.In)-1])
+		if len(n.Weights) == 0 {
+			c.step(&selectRows{c.mat(n), c.mat(n.In[0]), ids})
+			break
+		}
+		if w := c.weight(n, n.Weights[0]); w != nil {
+			c.p.weightBytes += uint64(len(ids) * w.meta.Type.RowBytes(n.Shape[1]))
+			c.step(&gather{c.mat(n), ids, w})
+		}
+	case graph.OpRoPE:
+		a := n.Attr.(graph.RopeAttr)
+		c.step(&ropeStep{y: c.mat(n), x: c.mat(n.In[0]), heads: n.Shape[1], dim: n.Shape[2], table: c.table(a, n.In[1]),
+			interleaved: a.Style == graph.RopeInterleaved, vec: v})
+	case graph.OpKvcacheStore:
+		x := n.In[0]
+		c.step(&store{x: c.mat(x), heads: x.Shape[1], dim: x.Shape[2], cells: c.ints(n.In[1]),
+			region: c.region(n, n.Attr.(graph.KVAttr)), vec: v})
+	case graph.OpQkvBiasRopeStore, graph.OpFusedQkvNorm:
+		c.qkvStore(n)
+	case graph.OpAttn:
+		c.attention(n)
+	case graph.OpPermute:
+		c.permute(n)
+	case graph.OpBatchMatMul:
+		c.step(&batch{y: c.mat(n), a: c.mat(n.In[0]), b: c.mat(n.In[1]), m: n.Shape[1], n: n.Shape[2], k: n.In[0].Shape[2], vec: v})
+	default:
+		c.fail(n.Errorf("cpu: %w", graph.ErrUnsupported))
+	}
+	return joined
+}
+
+func (c *compiler) step(s pool.Step) { c.p.steps = append(c.p.steps, s) }
+
+func (c *compiler) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// mat places a float32 tensor.
+func (c *compiler) mat(n *graph.Node) mat {
+	t := &c.u.Tensors[n.ID]
+	m := mat{rows: n.Shape[0], width: n.Shape[1:].Elems(), stride: int(t.RowStride / 4)}
+	bytes := int64(m.rows-1)*t.RowStride + int64(m.width)*4
+	mem, err := span(t.Buffer, t.Offset, bytes)
+	if err != nil || n.Type != quant.F32 || t.RowStride%4 != 0 {
+		c.fail(n.Errorf("cpu: place of the %s tensor: %w", n.Type, errors.Join(err, graph.ErrUnsupported)))
+		return m
+	}
+	m.p = floatsOf(mem)
 	return m
 }
 
-// ints resolves a step input.
+// ints places a step input.
 func (c *compiler) ints(n *graph.Node) []int32 {
-	t := c.u.Tensors[n.ID]
-	mem := t.Buffer.(*buffer).mem[t.Offset:]
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(mem))), n.Shape.Elems())
-}
-
-func (c *compiler) floats(w *graph.Weight) ([]float32, error) {
-	data, err := c.b.weight(w)
-	if err != nil {
-		return nil, err
+	t := &c.u.Tensors[n.ID]
+	mem, err := span(t.Buffer, t.Offset, int64(n.Shape.Elems())*4)
+	if err != nil || len(mem) == 0 {
+		c.fail(n.Errorf("cpu: place of the step input: %w", errors.Join(err, graph.ErrUnsupported)))
+		return nil
 	}
-	out := make([]float32, w.Shape.Elems())
-	return out, quant.Dequantize(w.Type, out, data)
+	return unsafe.Slice((*int32)(unsafe.Pointer(&mem[0])), len(mem)/4)
 }
 
-func (c *compiler) node(n *graph.Node) error {
-	switch n.Op {
-	case graph.OpMatMul:
-		return c.matmul(n)
-	case graph.OpRmsNorm, graph.OpQkNorm:
-		w, err := c.floats(n.Weights[0])
-		if err != nil {
-			return err
+func (c *compiler) weight(n *graph.Node, w *graph.Weight) *weight {
+	r := c.b.weights[weightKey{w.Model, w.Name}]
+	switch {
+	case r == nil:
+		c.fail(n.Errorf("cpu: weight %q of model %q isn't registered", w.Name, w.Model))
+	case r.meta.Type != w.Type || !slices.Equal(r.meta.Shape, w.Shape):
+		c.fail(n.Errorf("cpu: weight %q is registered as %s %s, not %s %s", w.Name, r.meta.Type, r.meta.Shape, w.Type, w.Shape))
+		return nil
+	}
+	return r
+}
+
+func (c *compiler) vector(n *graph.Node, w *graph.Weight) []float32 {
+	if w == nil {
+		return nil
+	}
+	r := c.weight(n, w)
+	if r == nil {
+		return nil
+	}
+	c.p.weightBytes += uint64(len(r.data))
+	return r.vector
+}
+
+func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, dst mat) product {
+	p := product{dst: dst, bias: c.vector(n, bias)}
+	if r := c.weight(n, w); r != nil {
+		p.w = matmul.Weight{Type: w.Type, Rows: w.Shape[0], Cols: w.Shape[1], Data: r.data}
+		c.p.weightBytes += uint64(len(r.data))
+	}
+	return p
+}
+
+func (c *compiler) part(s *productsStep, n *graph.Node, w, bias *graph.Weight, dst mat) {
+	s.parts = append(s.parts, c.product(n, w, bias, dst))
+	s.total += w.Shape[0]
+}
+
+// provide gives acts that n's step fills with its rounded result, or nil if nobody wants them.
+func (c *compiler) provide(n *graph.Node) *matmul.Acts {
+	if _, wanted := c.last[n.ID]; !wanted {
+		return nil
+	}
+	a := c.b.takeActs(n.Shape[0], n.Shape[1:].Elems())
+	c.acts[n.ID] = a
+	return a
+}
+
+// operand gives the input of n's products, rounded in a step of its own if its producer didn't.
+func (c *compiler) operand(n *graph.Node) operand {
+	in := operand{x: c.mat(n.In[0])}
+	if !rounds(n) {
+		return in
+	}
+	from := source(n.In[0])
+	if in.acts = c.acts[from.ID]; in.acts == nil && c.err == nil {
+		in.acts = c.provide(from)
+		c.step(&round{in.x, in.acts, c.b.kernel.Path()})
+	}
+	return in
+}
+
+// residual lets a product add the other operand of an Add that follows it at once. The sum may lie where the product's
+// input was, so that must have been copied (rounded).
+func (c *compiler) residual(s *productsStep, n, next *graph.Node) bool {
+	if next == nil || next.Op != graph.OpAdd || c.u.Traced || s.in.acts == nil || c.err != nil {
+		return false
+	}
+	other := next.In[0]
+	if other == n {
+		other = next.In[1]
+	} else if next.In[1] != n {
+		return false
+	}
+	if other == n || c.wantsRounded(next) {
+		return false
+	}
+	s.sum, s.other = c.mat(next), c.mat(other)
+	return true
+}
+
+func (c *compiler) wantsRounded(n *graph.Node) bool {
+	_, ok := c.last[n.ID]
+	return ok
+}
+
+func (b *Backend) takeActs(rows, k int) *matmul.Acts {
+	key := [2]int{rows, k}
+	if free := b.scratch.acts[key]; len(free) > 0 {
+		b.scratch.acts[key] = free[:len(free)-1]
+		return free[len(free)-1]
+	}
+	a := matmul.NewActs(rows, k)
+	a.Reset(rows, k)
+	return a
+}
+
+func (b *Backend) putActs(a *matmul.Acts) {
+	key := [2]int{a.Rows(), a.K()}
+	b.scratch.acts[key] = append(b.scratch.acts[key], a)
+}
+
+func (c *compiler) table(a graph.RopeAttr, positions *graph.Node) *ropeTable {
+	t := c.tables[a]
+	if t == nil {
+		t = newRopeTable(a, c.ints(positions))
+		c.tables[a] = t
+		c.prep.tables = append(c.prep.tables, t)
+	}
+	return t
+}
+
+func (c *compiler) region(n *graph.Node, a graph.KVAttr) region {
+	list := c.u.Keys
+	if a.Value {
+		list = c.u.Values
+	}
+	if a.Layer < 0 || a.Layer >= len(list) || list[a.Layer].Buffer == nil {
+		c.fail(n.Errorf("cpu: no KV region for layer %d, value %v", a.Layer, a.Value))
+		return region{}
+	}
+	k := &list[a.Layer]
+	format, err := kvformat.FromType(k.Type)
+	mem, err2 := span(k.Buffer, 0, k.RowBytes*int64(k.Cells))
+	if err := errors.Join(err, err2); err != nil {
+		c.fail(n.Errorf("cpu: KV region of layer %d: %w", a.Layer, err))
+	}
+	return region{mem, int(k.RowBytes), format}
+}
+
+func (c *compiler) qkvStore(n *graph.Node) {
+	a := n.Attr.(graph.QkvAttr)
+	s := &qkvStore{b: c.b, y: c.mat(n), q: c.mat(n.In[0]), k: c.mat(n.In[1]), v: c.mat(n.In[2]), attr: a,
+		table: c.table(a.Rope, n.In[3]), cells: c.ints(n.In[4]),
+		keys: c.region(n, graph.KVAttr{Layer: a.Layer}), values: c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})}
+	for i, w := range n.Weights {
+		if n.Op == graph.OpFusedQkvNorm {
+			s.norm[i] = c.vector(n, w)
+		} else {
+			s.bias[i] = c.vector(n, w)
 		}
-		c.add(&norm{c.mat(n), c.mat(n.In[0]), w, n.Attr.(graph.NormAttr).Eps})
-	case graph.OpGetRows:
-		return c.getRows(n)
-	case graph.OpAdd, graph.OpMul, graph.OpSwiGLU:
-		c.add(&binary{n.Op, c.mat(n), c.mat(n.In[0]), c.mat(n.In[1])})
-	case graph.OpSilu:
-		c.add(&unary{n.Op, 0, c.mat(n), c.mat(n.In[0])})
-	case graph.OpScale:
-		c.add(&unary{n.Op, n.Attr.(graph.ScaleAttr).Factor, c.mat(n), c.mat(n.In[0])})
-	case graph.OpSoftmax:
-		c.add(&softmax{c.mat(n), c.mat(n.In[0]), n.Shape[len(n.Shape)-1]})
-	case graph.OpPermute:
-		c.add(&permute{c.mat(n), c.mat(n.In[0]), n.In[0].Shape, n.Attr.(graph.PermuteAttr)})
-	case graph.OpRoPE:
-		a := n.Attr.(graph.RopeAttr)
-		c.add(&rope{c.mat(n), c.mat(n.In[0]), c.table(a, n.In[1]), n.Shape[2]})
-	case graph.OpKvcacheStore:
-		return c.store(n)
-	case graph.OpAttn:
-		return c.attn(n)
-	default:
-		return graph.ErrUnsupported
 	}
-	return nil
+	c.floats = max(c.floats, a.HeadDim)
+	c.step(s)
 }
 
-func (c *compiler) matmul(n *graph.Node) error {
-	data, err := c.b.weight(n.Weights[0])
-	if err != nil {
-		return err
+// maxPartBytes bounds the memory for results of single chunks. Beyond it a row's chunks stay with one worker.
+const maxPartBytes = 32 << 20
+
+func (c *compiler) attention(n *graph.Node) {
+	b, a := c.b, n.Attr.(graph.AttnAttr)
+	keys, values := c.region(n, graph.KVAttr{Layer: a.Layer}), c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})
+	q, y := c.mat(n.In[0]), c.mat(n)
+	in := attn.Inputs{Lengths: c.ints(n.In[3]), Seqs: c.ints(n.In[4]), SeqRuns: c.ints(n.In[5]), Runs: c.ints(n.In[6])}
+	if c.err != nil {
+		return
 	}
-	w := matmul.Weight{Type: n.Weights[0].Type, Rows: n.Weights[0].Shape[0], Cols: n.Weights[0].Shape[1], Data: data}
-	p := product{b: c.b, y: c.mat(n), x: c.mat(n.In[0]), w: w, scratch: c.scratch}
-	if bias := n.Weights[1]; bias != nil {
-		if p.bias, err = c.floats(bias); err != nil {
-			return err
+	group := a.Heads / a.KVHeads
+	at, ok := c.plans[group]
+	if !ok {
+		at = len(c.p.plans)
+		c.plans[group] = at
+		c.p.plans = append(c.p.plans, planned{plan: attn.NewPlan(in, group)})
+		c.prep.plans = append(c.prep.plans, c.p.plans[at].plan)
+	}
+	c.p.plans[at].rowBytes += int64(keys.rowBytes + values.rowBytes)
+
+	j := &attn.Job{Kernels: b.vec, Plan: c.p.plans[at].plan, Q: q.p, QStride: q.stride, Y: y.p, YStride: y.stride,
+		Keys: keys.mem, Values: values.mem, Path: b.kernel.Path()}
+	j.Shape = attn.Shape{Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Scale: a.Scale,
+		KeyFormat: keys.format, ValueFormat: values.format, KeyRow: keys.rowBytes, ValueRow: values.rowBytes}
+	j.Workers = b.attnWorkers(j.Shape)
+	chunks := (c.u.Params.Cells + vec.Chunk - 1) / vec.Chunk
+	j.Parts = b.attnParts(min(c.u.Params.Rows, 16)*a.Heads*chunks, a.HeadDim)
+	if a.HeadDim%32 == 0 {
+		j.Acts = c.provide(n)
+	}
+	c.step(chunksStep{j})
+	if b.pool.Workers() > 1 {
+		c.step(combine{j})
+	}
+}
+
+func (b *Backend) attnWorkers(s attn.Shape) []*attn.Worker {
+	key := [2]int{s.Heads / s.KVHeads, s.HeadDim}
+	if b.scratch.attn[key] == nil {
+		for range b.pool.Workers() {
+			b.scratch.attn[key] = append(b.scratch.attn[key], attn.NewWorker(s))
 		}
 	}
-	if !matmul.IsFloat(w.Type) {
-		p.acts = c.round(n.In[0])
-	}
-	c.add(&p)
-	return nil
+	return b.scratch.attn[key]
 }
 
-// round makes sure that the 8-bit form of x is there: one rounding serves all products of the same input.
-func (c *compiler) round(x *graph.Node) *matmul.Acts {
-	m := c.mat(x)
-	key := [2]int{m.rows, m.width}
-	a := c.acts[key]
-	if a == nil {
-		a = &rounded{acts: matmul.NewActs(m.rows, m.width)}
-		a.acts.Reset(m.rows, m.width)
-		c.acts[key] = a
+func (b *Backend) attnParts(n, headDim int) *attn.Parts {
+	n = min(n, maxPartBytes/(4*vec.PadDim(headDim)))
+	p := b.scratch.parts[headDim]
+	if p == nil || p.Len() < n {
+		p = attn.NewParts(n, headDim)
+		b.scratch.parts[headDim] = p
 	}
-	root, _, _ := x.Layout()
-	if t := c.u.Tensors[x.ID]; a.gen != root || a.of.Offset != t.Offset || a.of.Buffer != t.Buffer {
-		a.gen, a.of = root, t
-		c.add(&rounding{c.b, a.acts, m})
-	}
-	return a.acts
+	return p
 }
 
-func (c *compiler) getRows(n *graph.Node) error {
-	g := &getRows{y: c.mat(n)}
-	if len(n.Weights) > 0 && n.Weights[0] != nil {
-		data, err := c.b.weight(n.Weights[0])
-		if err != nil {
-			return err
-		}
-		g.ids, g.typ, g.table = c.ints(n.In[0]), n.Weights[0].Type, data
-	} else {
-		g.x, g.ids = c.mat(n.In[0]), c.ints(n.In[1])
+func (c *compiler) permute(n *graph.Node) {
+	x, in := c.mat(n.In[0]), n.In[0].Shape
+	s := &permute{y: c.mat(n).p, x: x.p, dims: [4]int{1, 1, 1, 1}}
+	strides := make([]int, len(in))
+	at := 1
+	for i := len(in) - 1; i > 0; i-- {
+		strides[i] = at
+		at *= in[i]
 	}
-	c.add(g)
-	return nil
-}
-
-func (c *compiler) store(n *graph.Node) error {
-	at := n.Attr.(graph.KVAttr)
-	r := c.u.Keys[at.Layer]
-	if at.Value {
-		r = c.u.Values[at.Layer]
+	strides[0] = x.stride
+	a := n.Attr.(graph.PermuteAttr)
+	for i, d := range n.Shape {
+		s.dims[i], s.strides[i] = d, strides[a.Dims[i]]
 	}
-	f, err := format(r.Type)
-	if err != nil {
-		return err
-	}
-	c.add(&store{c.mat(n.In[0]), c.ints(n.In[1]), r.Buffer.(*buffer).mem, int(r.RowBytes), f})
-	return nil
+	c.step(s)
 }

@@ -1,0 +1,386 @@
+package backendcpu
+
+import (
+	"github.com/minfer-go/minfer/backend-cpu/internal/attn"
+	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
+	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
+	"github.com/minfer-go/minfer/backend-cpu/internal/vec"
+	"github.com/minfer-go/minfer/graph"
+	"github.com/minfer-go/minfer/kvformat"
+	"github.com/minfer-go/minfer/quant"
+)
+
+// mat is a float32 tensor as rows: row r is p[r*stride:][:width].
+type mat struct {
+	p                   []float32
+	rows, width, stride int
+}
+
+func (m *mat) row(r int) []float32 { return m.p[r*m.stride:][:m.width] }
+
+// grid splits rows*width elements: whole rows where there are enough of them, else ranges of columns that are
+// multiples of unit.
+func grid(rows, width, unit, worker, n int) (r0, r1, c0, c1 int) {
+	if rows >= n {
+		r0, r1 = pool.Split(rows, 1, worker, n)
+		return r0, r1, 0, width
+	}
+	c0, c1 = pool.Split(width, unit, worker, n)
+	return 0, rows, c0, c1
+}
+
+// prepare computes what all layers use: the plans of attention and the tables of angles.
+type prepare struct {
+	plans  []*attn.Plan
+	tables []*ropeTable
+}
+
+func (s *prepare) Run(worker, n int) error {
+	if worker == 0 {
+		for _, p := range s.plans {
+			p.Build()
+		}
+	}
+	for _, t := range s.tables {
+		t.fill(pool.Split(len(t.cos), 1, worker, n))
+	}
+	return nil
+}
+
+// elementwise is y = f(a, b) over columns of rows.
+type elementwise struct {
+	y, a, b mat
+	f       func(y, a, b []float32)
+}
+
+func (s *elementwise) Run(worker, n int) error {
+	r0, r1, c0, c1 := grid(s.y.rows, s.y.width, 16, worker, n)
+	for r := r0; r < r1; r++ {
+		s.f(s.y.row(r)[c0:c1], s.a.row(r)[c0:c1], s.b.row(r)[c0:c1])
+	}
+	return nil
+}
+
+// rowwise is y = f(x) for each vector of n elements in each row.
+type rowwise struct {
+	y, x mat
+	n    int
+	f    func(y, x []float32)
+	acts *matmul.Acts // filled with the rounded rows if not nil
+	path matmul.Path
+}
+
+func (s *rowwise) Run(worker, n int) error {
+	r0, r1 := pool.Split(s.y.rows, 1, worker, n)
+	for r := r0; r < r1; r++ {
+		y, x := s.y.row(r), s.x.row(r)
+		for i := 0; i < len(y); i += s.n {
+			s.f(y[i:i+s.n], x[i:i+s.n])
+		}
+		if s.acts != nil {
+			s.acts.Quantize(s.path, s.y.p, s.y.stride, r, r+1, 0, s.y.width)
+		}
+	}
+	return nil
+}
+
+// round fills acts from x where no step before could.
+type round struct {
+	x    mat
+	acts *matmul.Acts
+	path matmul.Path
+}
+
+func (s *round) Run(worker, n int) error {
+	r0, r1, c0, c1 := grid(s.x.rows, s.x.width, 32, worker, n)
+	if r0 < r1 && c0 < c1 {
+		s.acts.Quantize(s.path, s.x.p, s.x.stride, r0, r1, c0, c1)
+	}
+	return nil
+}
+
+// operand is the input of products: rounded for quantised weights, as it is for float ones.
+type operand struct {
+	x    mat
+	acts *matmul.Acts
+}
+
+// product is one weight matrix of a step and where its columns go.
+type product struct {
+	w    matmul.Weight
+	dst  mat // its width is the weight's rows
+	bias []float32
+}
+
+func (b *Backend) mul(p *product, in *operand, o0, o1, worker int) {
+	if matmul.IsFloat(p.w.Type) {
+		b.kernel.MulFloat(p.dst.p, p.dst.stride, p.w, in.x.p, in.x.stride, in.x.rows, o0, o1, b.scratch.matmul[worker])
+	} else {
+		b.kernel.Mul(p.dst.p, p.dst.stride, p.w, in.acts, o0, o1, b.scratch.matmul[worker])
+	}
+	if p.bias != nil {
+		for r := range p.dst.rows {
+			y := p.dst.row(r)[o0:o1]
+			b.vec.Add(y, y, p.bias[o0:o1])
+		}
+	}
+}
+
+// productsStep multiplies one input by one or more matrices, and may add a residual to the (only) result.
+type productsStep struct {
+	b     *Backend
+	in    operand
+	parts []product
+	total int // outputs of all parts
+	// sum = dst + other, if other has rows
+	sum, other mat
+}
+
+func (s *productsStep) Run(worker, n int) error {
+	lo, hi := pool.Split(s.total, splitUnit(s.total, n), worker, n)
+	at := 0
+	for i := range s.parts {
+		p := &s.parts[i]
+		o0, o1 := max(lo-at, 0), min(hi-at, p.w.Rows)
+		if o0 < o1 {
+			s.b.mul(p, &s.in, o0, o1, worker)
+			for r := range s.other.rows {
+				s.b.vec.Add(s.sum.row(r)[o0:o1], p.dst.row(r)[o0:o1], s.other.row(r)[o0:o1])
+			}
+		}
+		at += p.w.Rows
+	}
+	return nil
+}
+
+// splitUnit is what splits of outputs are multiples of: what kernels like best, unless that makes shares uneven.
+func splitUnit(total, workers int) int {
+	if total >= 16*workers*matmul.SplitRows {
+		return matmul.SplitRows
+	}
+	return 8
+}
+
+// ffn is silu(x*gate')*(x*up'), a block of outputs after the other, rounded for the next product on the way.
+type ffn struct {
+	b        *Backend
+	in       operand
+	gate, up product // up's dst is unused
+	acts     *matmul.Acts
+}
+
+// ffnBlock is how many outputs of up are kept at a time.
+const ffnBlock = 128
+
+func (s *ffn) Run(worker, n int) error {
+	b, y := s.b, &s.gate.dst
+	lo, hi := pool.Split(s.gate.w.Rows, matmul.SplitRows, worker, n)
+	tmp := b.scratch.floats[worker]
+	rowBytes := s.up.w.Type.RowBytes(s.up.w.Cols)
+	for o := lo; o < hi; o += ffnBlock {
+		n := min(ffnBlock, hi-o)
+		b.mul(&s.gate, &s.in, o, o+n, worker)
+		part := product{w: s.up.w, dst: mat{p: tmp, rows: y.rows, width: n, stride: n}}
+		part.w.Rows, part.w.Data = n, part.w.Data[o*rowBytes:(o+n)*rowBytes]
+		b.mul(&part, &s.in, 0, n, worker)
+		for r := range y.rows {
+			h := y.row(r)[o : o+n]
+			b.vec.SwiGLU(h, h, part.dst.row(r))
+		}
+	}
+	if s.acts != nil && lo < hi {
+		s.acts.Quantize(b.kernel.Path(), y.p, y.stride, 0, y.rows, lo, hi)
+	}
+	return nil
+}
+
+// gather looks rows of a weight table up.
+type gather struct {
+	y     mat
+	ids   []int32
+	table *weight
+}
+
+func (s *gather) Run(worker, n int) error {
+	t := s.table.meta.Type
+	rowBytes := t.RowBytes(s.y.width)
+	r0, r1 := pool.Split(s.y.rows, 1, worker, n)
+	for r := r0; r < r1; r++ {
+		if err := quant.Dequantize(t, s.y.row(r), s.table.data[int(s.ids[r])*rowBytes:][:rowBytes]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selectRows copies rows of an activation.
+type selectRows struct {
+	y, x mat
+	ids  []int32
+}
+
+func (s *selectRows) Run(worker, n int) error {
+	r0, r1 := pool.Split(s.y.rows, 1, worker, n)
+	for r := r0; r < r1; r++ {
+		copy(s.y.row(r), s.x.row(int(s.ids[r])))
+	}
+	return nil
+}
+
+// ropeStep rotates the heads of each row.
+type ropeStep struct {
+	y, x        mat
+	heads, dim  int
+	table       *ropeTable
+	interleaved bool
+	vec         vec.Kernels
+}
+
+func (s *ropeStep) Run(worker, n int) error {
+	lo, hi := pool.Split(s.y.rows*s.heads, 1, worker, n)
+	for i := lo; i < hi; i++ {
+		r, at := i/s.heads, i%s.heads*s.dim
+		cos, sin := s.table.row(r)
+		s.vec.Rope(s.y.row(r)[at:at+s.dim], s.x.row(r)[at:at+s.dim], cos, sin, s.interleaved)
+	}
+	return nil
+}
+
+// region is a KV region as bytes.
+type region struct {
+	mem      []byte
+	rowBytes int
+	format   kvformat.Format
+}
+
+// head is where a cell's row of one KV head lies, of heads ones.
+func (g *region) head(cell, head, heads int) []byte {
+	n := g.rowBytes / heads
+	return g.mem[cell*g.rowBytes+head*n:][:n]
+}
+
+// store encodes rows into a region.
+type store struct {
+	x          mat
+	heads, dim int
+	cells      []int32
+	region     region
+	vec        vec.Kernels
+}
+
+func (s *store) Run(worker, n int) error {
+	lo, hi := pool.Split(s.x.rows*s.heads, 1, worker, n)
+	for i := lo; i < hi; i++ {
+		r, h := i/s.heads, i%s.heads
+		if cell := int(s.cells[r]); cell >= 0 {
+			s.vec.Encode(s.region.head(cell, h, s.heads), s.x.row(r)[h*s.dim:][:s.dim], s.region.format)
+		}
+	}
+	return nil
+}
+
+// qkvStore does what stands between the products and attention: bias or norm, rotation, storing.
+type qkvStore struct {
+	b            *Backend
+	y, q, k, v   mat
+	attr         graph.QkvAttr
+	bias         [3][]float32 // or nil
+	norm         [2][]float32 // of q and k, or nil
+	table        *ropeTable
+	cells        []int32
+	keys, values region
+}
+
+func (s *qkvStore) Run(worker, n int) error {
+	a, v := &s.attr, s.b.vec
+	dim, all := a.HeadDim, a.Heads+2*a.KVHeads
+	tmp := s.b.scratch.floats[worker][:dim]
+	inter := a.Rope.Style == graph.RopeInterleaved
+	lo, hi := pool.Split(s.y.rows*all, 1, worker, n)
+	for i := lo; i < hi; i++ {
+		r, h := i/all, i%all
+		cell := int(s.cells[r])
+		cos, sin := s.table.row(r)
+		switch {
+		case h < a.Heads:
+			x := s.shift(tmp, s.q.row(r), h, 0)
+			v.Rope(s.y.row(r)[h*dim:][:dim], x, cos, sin, inter)
+		case h < a.Heads+a.KVHeads && cell >= 0:
+			h -= a.Heads
+			v.Rope(tmp, s.shift(tmp, s.k.row(r), h, 1), cos, sin, inter)
+			v.Encode(s.keys.head(cell, h, a.KVHeads), tmp, s.keys.format)
+		case h >= a.Heads+a.KVHeads && cell >= 0:
+			h -= a.Heads + a.KVHeads
+			v.Encode(s.values.head(cell, h, a.KVHeads), s.shift(tmp, s.v.row(r), h, 2), s.values.format)
+		}
+	}
+	return nil
+}
+
+// shift gives head h of a row of q, k or v (part 0, 1, 2) with its bias or norm applied, in tmp or as it stands.
+func (s *qkvStore) shift(tmp, row []float32, h, part int) []float32 {
+	dim := len(tmp)
+	x := row[h*dim:][:dim]
+	switch {
+	case s.bias[part] != nil:
+		s.b.vec.Add(tmp, x, s.bias[part][h*dim:][:dim])
+		return tmp
+	case part < 2 && s.norm[part] != nil:
+		s.b.vec.RmsNorm(tmp, x, s.norm[part], s.attr.Eps)
+		return tmp
+	}
+	return x
+}
+
+// chunksStep and combine are the two steps of attention; one worker needs only the first.
+type (
+	chunksStep struct{ *attn.Job }
+	combine    struct{ *attn.Job }
+)
+
+func (s chunksStep) Run(worker, n int) error { s.Chunks(worker, n); return nil }
+func (s combine) Run(worker, n int) error    { s.Combine(worker, n); return nil }
+
+// permute copies x with its dimensions reordered; dims and strides are y's, 4 of them.
+type permute struct {
+	y, x    []float32
+	dims    [4]int
+	strides [4]int // of x, by y's dimension
+}
+
+func (s *permute) Run(worker, n int) error {
+	inner := s.dims[1] * s.dims[2] * s.dims[3]
+	i0, i1 := pool.Split(s.dims[0], 1, worker, n)
+	at := i0 * inner
+	for i := i0; i < i1; i++ {
+		for j := range s.dims[1] {
+			for k := range s.dims[2] {
+				from := i*s.strides[0] + j*s.strides[1] + k*s.strides[2]
+				for l := range s.dims[3] {
+					s.y[at] = s.x[from+l*s.strides[3]]
+					at++
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// batch is y[i] = a[i] * b[i]' for each i.
+type batch struct {
+	y, a, b mat // rows: the batch
+	m, n, k int
+	vec     vec.Kernels
+}
+
+func (s *batch) Run(worker, workers int) error {
+	lo, hi := pool.Split(s.y.rows*s.m, 1, worker, workers)
+	for i := lo; i < hi; i++ {
+		r, m := i/s.m, i%s.m
+		x, y := s.a.row(r)[m*s.k:][:s.k], s.y.row(r)[m*s.n:][:s.n]
+		for o := range y {
+			y[o] = s.vec.Dot(x, s.b.row(r)[o*s.k:][:s.k])
+		}
+	}
+	return nil
+}
