@@ -84,7 +84,7 @@ func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
 	if m.name, _, err = gguf.Get[string](f, "general.name"); err != nil {
 		return nil, err
 	}
-	m.template = sync.OnceValues(func() (*chat.Template, error) { return compileTemplate(f, m.tok, o.ChatTemplate, m.notice) })
+	m.template = sync.OnceValues(func() (*chat.Template, error) { return CompileTemplate(f, m.tok, o.ChatTemplate, m.notice) })
 	if m.backend == nil {
 		cpu, err := backendcpu.New(backendcpu.Options{Threads: o.Threads, Path: o.CPUPath})
 		if err != nil {

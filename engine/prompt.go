@@ -43,8 +43,9 @@ func (m *Model) withBOS(ids []int32) []int32 {
 
 const templateKey = "tokenizer.chat_template"
 
-// compileTemplate makes the chat template of override, of the file, or ChatML with a notice.
-func compileTemplate(f *gguf.File, tok *tokenizer.Tokenizer, override string, notice func(string)) (*chat.Template, error) {
+// CompileTemplate makes the chat template of a file that isn't loaded as a model: override if it isn't empty, else the
+// file's, else ChatML with a notice.
+func CompileTemplate(f *gguf.File, tok *tokenizer.Tokenizer, override string, notice func(string)) (*chat.Template, error) {
 	source := override
 	if source == "" {
 		var ok bool

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -65,7 +64,7 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 		o := bench.Options{Prompts: lists[0], Gens: lists[1], Batches: lists[2], Depths: lists[3], Reps: c.Reps, KeyType: key, ValueType: value}
-		if f, ok := a.stderr.(*os.File); ok && isTerminal(f) {
+		if f := a.stderr; isTerminal(f) {
 			o.OnProgress = func(done, total int) {
 				fmt.Fprintf(f, "\r%d of %d", done, total)
 				if done == total {

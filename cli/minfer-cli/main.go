@@ -40,6 +40,9 @@ type app struct {
 	stdout, stderr io.Writer
 }
 
+// notice tells the user something worth knowing.
+func (a *app) notice(s string) { fmt.Fprintf(a.stderr, "minfer-cli: %s\n", s) }
+
 // usageError makes the exit code that of a wrong call.
 type usageError struct{ error }
 
@@ -60,9 +63,11 @@ func mainCode() int {
 		fmt.Fprintf(os.Stderr, "minfer-cli: %v (minfer-cli --help shows how)\n", err)
 		return exitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	err = env.Check()
+	if kctx.Command() != "env" { // which shows the malformed value
+		err = env.Check()
+	}
 	if err == nil {
 		err = kctx.Run(&app{ctx: ctx, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr})
 	}
@@ -80,4 +85,11 @@ func mainCode() int {
 	}
 	fmt.Fprintf(os.Stderr, "minfer-cli: %v\n", err)
 	return exitError
+}
+
+// interruptible gives a context that ends with Ctrl-C or SIGTERM. A second one ends the process, whatever it is busy with.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }

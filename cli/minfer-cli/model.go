@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/minfer-go/minfer/cli/defaultmodel"
 	"github.com/minfer-go/minfer/cli/internal/env"
 	"github.com/minfer-go/minfer/engine"
@@ -55,7 +52,7 @@ func (f engineFlags) load(a *app, chatTemplate string) (*engine.Model, error) {
 	if path == "" {
 		path = env.Get("MINFER_CPU_PATH")
 	}
-	o := engine.LoadOptions{Threads: threads, CPUPath: path, ChatTemplate: chatTemplate, Notice: func(s string) { fmt.Fprintf(a.stderr, "minfer-cli: %s\n", s) }}
+	o := engine.LoadOptions{Threads: threads, CPUPath: path, ChatTemplate: chatTemplate, Notice: a.notice}
 	if p := f.path(); p != "" {
 		return engine.Load(p, o)
 	}
@@ -70,13 +67,4 @@ func (f engineFlags) formats() (key, value kvformat.Format, err error) {
 		return key, value, usage("--cache-type-v: %w", err)
 	}
 	return key, value, nil
-}
-
-// readFile reads a file the user named, with an error that says so.
-func readFile(what, path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", what, err)
-	}
-	return string(data), nil
 }

@@ -96,28 +96,22 @@ func (f samplingFlags) apply(p sample.Params) (sample.Params, error) {
 	return p, nil
 }
 
+// prompt of the user; the last newline of a file or of standard input isn't part of it.
 func (c *runCmd) prompt(a *app) (string, error) {
-	switch {
-	case c.File != "" && len(c.Prompt) > 0:
-		return "", usage("a prompt and -f together: give one of them")
-	case c.File != "":
-		return readFile("-f", c.File)
-	case len(c.Prompt) > 0:
-		return strings.Join(c.Prompt, " "), nil
+	if len(c.Prompt) == 0 && c.File == "" && isTerminal(a.stdin) {
+		return "", usage("no prompt: give it as an argument, with -f FILE, or on standard input")
 	}
-	if f, ok := a.stdin.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-			return "", usage("no prompt: give it as an argument, with -f FILE, or on standard input")
-		}
-	}
-	data, err := io.ReadAll(io.LimitReader(a.stdin, 64<<20))
+	text, err := a.text(c.Prompt, c.File)
 	if err != nil {
-		return "", fmt.Errorf("standard input: %w", err)
+		return "", err
 	}
-	if strings.TrimSpace(string(data)) == "" {
-		return "", usage("no prompt: standard input is empty")
+	if len(c.Prompt) == 0 {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
-	return strings.TrimSuffix(string(data), "\n"), nil
+	if strings.TrimSpace(text) == "" {
+		return "", usage("the prompt is empty")
+	}
+	return text, nil
 }
 
 // Run answers the prompt.

@@ -26,7 +26,7 @@ func (tokenizeCmd) Help() string {
 
 // Run prints ids, or text.
 func (c *tokenizeCmd) Run(a *app) error {
-	text, err := c.text(a)
+	text, err := a.text(c.Text, c.File)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *tokenizeCmd) Run(a *app) error {
 			pieces[i] = string(tok.TokenBytes(id))
 		}
 		if ids == nil {
-			ids = []int32{}
+			ids = []int32{} // JSON's [], not null
 		}
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
@@ -78,22 +78,11 @@ func (c *tokenizeCmd) Run(a *app) error {
 	return err
 }
 
-func (c *tokenizeCmd) text(a *app) (string, error) {
-	switch {
-	case c.File != "" && len(c.Text) > 0:
-		return "", usage("a text and -f together: give one of them")
-	case c.File != "":
-		return readFile("-f", c.File)
-	case len(c.Text) > 0:
-		return strings.Join(c.Text, " "), nil
-	}
-	data, err := io.ReadAll(a.stdin)
-	return string(data), err
-}
-
 // parseIDs reads token ids separated by commas or white space.
 func parseIDs(text string) ([]int32, error) {
-	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '[' || r == ']' })
+	fields := strings.FieldsFunc(text, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '[' || r == ']'
+	})
 	ids := make([]int32, 0, len(fields))
 	for _, s := range fields {
 		id, err := strconv.ParseInt(s, 10, 32)
