@@ -19,6 +19,8 @@ func main() {
 	case "avx2":
 		unpackers()
 		tiles()
+		quantizer()
+		dots()
 	}
 	Generate()
 }

@@ -36,7 +36,7 @@ func main() {
 
 var (
 	cHigh, cLow, cLog2e, cMagic, cLn2High, cLn2Low, cOne, cInf, cNegInf, cSign, cBias, cLanes Mem
-	cPoly                                                                                 []Mem
+	cPoly                                                                                     []Mem
 )
 
 func vector(name string, bits uint32) Mem {

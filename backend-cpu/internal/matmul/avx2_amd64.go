@@ -81,3 +81,24 @@ func tileU6x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, 
 
 // tileU6x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
 func tileU6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+
+// quantizeAVX2 rounds blocks of 32 activations and gives the bits of the largest magnitude.
+func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)
+
+// dotF32x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// dotF32x2x2 multiplies 2 weight rows with 2 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotF32x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// dotF16x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotF16x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// dotF16x2x2 multiplies 2 weight rows with 2 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotF16x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// dotBF16x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotBF16x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// dotBF16x2x2 multiplies 2 weight rows with 2 rows of activations, groups of 16 columns. Strides are in bytes.
+func dotBF16x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)

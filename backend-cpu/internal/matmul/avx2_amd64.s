@@ -6051,3 +6051,597 @@ block:
 	VMOVUPS      Y13, 32(AX)(R10*1)
 	VZEROUPPER
 	RET
+
+DATA packedOrder<>+0(SB)/4, $0x00000000
+DATA packedOrder<>+4(SB)/4, $0x00000004
+DATA packedOrder<>+8(SB)/4, $0x00000001
+DATA packedOrder<>+12(SB)/4, $0x00000005
+DATA packedOrder<>+16(SB)/4, $0x00000002
+DATA packedOrder<>+20(SB)/4, $0x00000006
+DATA packedOrder<>+24(SB)/4, $0x00000003
+DATA packedOrder<>+28(SB)/4, $0x00000007
+GLOBL packedOrder<>(SB), RODATA|NOPTR, $32
+
+// func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)
+// Requires: AVX, AVX2
+TEXT ·quantizeAVX2(SB), NOSPLIT, $0-28
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VPXOR        Y15, Y15, Y15
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X14
+	VPBROADCASTD X14, Y14
+	MOVL         $0x42fe0000, BX
+	VMOVD        BX, X13
+	VPBROADCASTD X13, Y13
+	MOVL         $0xc2fe0000, BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Y12
+	MOVL         $0x01010101, BX
+	VMOVD        BX, X11
+	VPBROADCASTD X11, Y11
+	MOVL         $0x00010001, BX
+	VMOVD        BX, X10
+	VPBROADCASTD X10, Y10
+	VMOVDQU      packedOrder<>+0(SB), Y9
+
+block:
+	VMOVUPS      (CX), Y0
+	VPAND        Y14, Y0, Y4
+	VMOVUPS      32(CX), Y1
+	VPAND        Y14, Y1, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VMOVUPS      64(CX), Y2
+	VPAND        Y14, Y2, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VMOVUPS      96(CX), Y3
+	VPAND        Y14, Y3, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VPMAXSD      Y4, Y15, Y15
+	VPERM2I128   $0x01, Y4, Y4, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VPSHUFD      $0x4e, Y4, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VPSHUFD      $0xb1, Y4, Y5
+	VPMAXSD      Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VCMPPS       $0x04, Y5, Y4, Y5
+	VDIVPS       Y4, Y13, Y6
+	VANDPS       Y5, Y6, Y6
+	VDIVPS       Y13, Y4, Y4
+	VMULPS       Y6, Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y5
+	VANDPS       Y5, Y0, Y0
+	VMINPS       Y13, Y0, Y0
+	VMAXPS       Y12, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VMULPS       Y6, Y1, Y1
+	VCMPPS       $0x07, Y1, Y1, Y5
+	VANDPS       Y5, Y1, Y1
+	VMINPS       Y13, Y1, Y1
+	VMAXPS       Y12, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	VMULPS       Y6, Y2, Y2
+	VCMPPS       $0x07, Y2, Y2, Y5
+	VANDPS       Y5, Y2, Y2
+	VMINPS       Y13, Y2, Y2
+	VMAXPS       Y12, Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       Y6, Y3, Y3
+	VCMPPS       $0x07, Y3, Y3, Y5
+	VANDPS       Y5, Y3, Y3
+	VMINPS       Y13, Y3, Y3
+	VMAXPS       Y12, Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSWB    Y2, Y0, Y0
+	VPERMD       Y0, Y9, Y0
+	VMOVDQU      Y0, (AX)
+	VPMADDUBSW   Y0, Y11, Y0
+	VPMADDWD     Y10, Y0, Y0
+	VPHADDD      Y0, Y0, Y0
+	VPHADDD      Y0, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X0, X1, X1
+	VCVTDQ2PS    X1, X2
+	VMULSS       X4, X2, X2
+	VMOVSS       X4, 32(AX)
+	VMOVSS       X2, 36(AX)
+	VMOVD        X1, 40(AX)
+	VMOVD        X0, 44(AX)
+	ADDQ         $0x30, AX
+	SUBQ         $-128, CX
+	DECQ         DX
+	JNZ          block
+	VPERM2I128   $0x01, Y15, Y15, Y5
+	VPMAXSD      Y5, Y15, Y15
+	VPSHUFD      $0x4e, Y15, Y5
+	VPMAXSD      Y5, Y15, Y15
+	VPSHUFD      $0xb1, Y15, Y5
+	VPMAXSD      Y5, Y15, Y15
+	VMOVD        X15, AX
+	VZEROUPPER
+	MOVL         AX, top+24(FP)
+	RET
+
+// func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, FMA3
+TEXT ·dotF32x4x1(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   wStride+24(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   xStride+40(FP), SI
+	MOVQ   groups+48(FP), SI
+	LEAQ   (CX)(DX*4), DI
+	LEAQ   (DX)(DX*2), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (BX), Y8
+	VMOVUPS      (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VMOVUPS      (CX)(DX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VMOVUPS      (CX)(DX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VMOVUPS      (CX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VMOVUPS      32(BX), Y8
+	VMOVUPS      32(CX), Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VMOVUPS      32(CX)(DX*1), Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VMOVUPS      32(CX)(DX*2), Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VMOVUPS      32(CX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y7
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, BX
+	DECQ         SI
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, 4(AX)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 8(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dotF32x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, FMA3
+TEXT ·dotF32x2x2(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   wStride+24(FP), BX
+	MOVQ   x+32(FP), SI
+	MOVQ   xStride+40(FP), DI
+	MOVQ   groups+48(FP), R8
+	LEAQ   (DX)(BX*4), R9
+	LEAQ   (BX)(BX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (SI), Y8
+	VMOVUPS      (SI)(DI*1), Y9
+	VMOVUPS      (DX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y2
+	VMOVUPS      (DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y6
+	VMOVUPS      32(SI), Y8
+	VMOVUPS      32(SI)(DI*1), Y9
+	VMOVUPS      32(DX), Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y3
+	VMOVUPS      32(DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         R8
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, (AX)(CX*1)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 4(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 4(AX)(CX*1)
+	VZEROUPPER
+	RET
+
+// func dotF16x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, F16C, FMA3
+TEXT ·dotF16x4x1(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   wStride+24(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   xStride+40(FP), SI
+	MOVQ   groups+48(FP), SI
+	LEAQ   (CX)(DX*4), DI
+	LEAQ   (DX)(DX*2), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (BX), Y8
+	VCVTPH2PS    (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VCVTPH2PS    (CX)(DX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VCVTPH2PS    (CX)(DX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VCVTPH2PS    (CX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VMOVUPS      32(BX), Y8
+	VCVTPH2PS    16(CX), Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VCVTPH2PS    16(CX)(DX*1), Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VCVTPH2PS    16(CX)(DX*2), Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VCVTPH2PS    16(CX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y7
+	ADDQ         $0x20, CX
+	ADDQ         $0x40, BX
+	DECQ         SI
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, 4(AX)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 8(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dotF16x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, F16C, FMA3
+TEXT ·dotF16x2x2(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   wStride+24(FP), BX
+	MOVQ   x+32(FP), SI
+	MOVQ   xStride+40(FP), DI
+	MOVQ   groups+48(FP), R8
+	LEAQ   (DX)(BX*4), R9
+	LEAQ   (BX)(BX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (SI), Y8
+	VMOVUPS      (SI)(DI*1), Y9
+	VCVTPH2PS    (DX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y2
+	VCVTPH2PS    (DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y6
+	VMOVUPS      32(SI), Y8
+	VMOVUPS      32(SI)(DI*1), Y9
+	VCVTPH2PS    16(DX), Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y3
+	VCVTPH2PS    16(DX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x20, DX
+	ADDQ         $0x40, SI
+	DECQ         R8
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, (AX)(CX*1)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 4(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 4(AX)(CX*1)
+	VZEROUPPER
+	RET
+
+// func dotBF16x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotBF16x4x1(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   wStride+24(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   xStride+40(FP), SI
+	MOVQ   groups+48(FP), SI
+	LEAQ   (CX)(DX*4), DI
+	LEAQ   (DX)(DX*2), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (BX), Y8
+	VPMOVZXWD    (CX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VPMOVZXWD    (CX)(DX*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VPMOVZXWD    (CX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VPMOVZXWD    (CX)(DI*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VMOVUPS      32(BX), Y8
+	VPMOVZXWD    16(CX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VPMOVZXWD    16(CX)(DX*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VPMOVZXWD    16(CX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VPMOVZXWD    16(CX)(DI*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y7
+	ADDQ         $0x20, CX
+	ADDQ         $0x40, BX
+	DECQ         SI
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, 4(AX)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 8(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dotBF16x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotBF16x2x2(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   stride+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   wStride+24(FP), BX
+	MOVQ   x+32(FP), SI
+	MOVQ   xStride+40(FP), DI
+	MOVQ   groups+48(FP), R8
+	LEAQ   (DX)(BX*4), R9
+	LEAQ   (BX)(BX*2), R9
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	VMOVUPS      (SI), Y8
+	VMOVUPS      (SI)(DI*1), Y9
+	VPMOVZXWD    (DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y2
+	VPMOVZXWD    (DX)(BX*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y6
+	VMOVUPS      32(SI), Y8
+	VMOVUPS      32(SI)(DI*1), Y9
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y3
+	VPMOVZXWD    16(DX)(BX*1), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y8, Y10, Y5
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x20, DX
+	ADDQ         $0x40, SI
+	DECQ         R8
+	JNZ          group
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X10
+	VADDPS       X10, X0, X0
+	VMOVHLPS     X0, X0, X10
+	VADDPS       X10, X0, X0
+	VPSHUFD      $0x01, X0, X10
+	VADDSS       X10, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VMOVHLPS     X2, X2, X10
+	VADDPS       X10, X2, X2
+	VPSHUFD      $0x01, X2, X10
+	VADDSS       X10, X2, X2
+	VMOVSS       X2, (AX)(CX*1)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X10
+	VADDPS       X10, X4, X4
+	VMOVHLPS     X4, X4, X10
+	VADDPS       X10, X4, X4
+	VPSHUFD      $0x01, X4, X10
+	VADDSS       X10, X4, X4
+	VMOVSS       X4, 4(AX)
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VPSHUFD      $0x01, X6, X10
+	VADDSS       X10, X6, X6
+	VMOVSS       X6, 4(AX)(CX*1)
+	VZEROUPPER
+	RET

@@ -97,7 +97,7 @@ func (k *Kernel) MulFloat(dst []float32, stride int, w Weight, x []float32, xStr
 	if o0 >= o1 || rows == 0 {
 		return
 	}
-	if k.path == Generic || !mulFloatVector(k.path, dst, stride, w, x, xStride, rows, o0, o1) {
+	if k.path == Generic || !mulFloatVector(k.path, dst, stride, w, x, xStride, rows, o0, o1, s) {
 		mulFloatGeneric(dst, stride, w, x, xStride, rows, o0, o1)
 	}
 }

@@ -277,12 +277,14 @@ func TestMulDoesNotAllocate(t *testing.T) {
 		k, err := New(p)
 		require.NoError(t, err)
 		w := weights(rng, quant.Q4_K, 64, 512, ordinary)
+		fw := floatWeights(rng, quant.F16, 64, 512)
 		x := activations(rng, 3*512, ordinary)
 		acts, s, dst := NewActs(3, 512), new(Scratch), make([]float32, 3*64)
 		step := func() {
 			acts.Reset(3, 512)
 			acts.Quantize(p, x, 512, 0, 3, 0, 512)
 			k.Mul(dst, 64, w, acts, 0, 64, s)
+			k.MulFloat(dst, 64, fw, x, 512, 3, 0, 64, s)
 		}
 		step()
 		require.Zero(t, testing.AllocsPerRun(5, step), "%s", p)

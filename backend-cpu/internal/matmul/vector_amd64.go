@@ -165,9 +165,12 @@ func (p *panel) tiles(rc recipe, dst []float32, stride int, w Weight, a *Acts, o
 	}
 }
 
-func quantizeRow(_ Path, out []block, x []float32) bool { return quantizeGeneric(out, x) }
-
-func mulFloatVector(Path, []float32, int, Weight, []float32, int, int, int, int) bool { return false }
+func quantizeRow(p Path, out []block, x []float32) bool {
+	if p == Generic {
+		return quantizeGeneric(out, x)
+	}
+	return quantizeAVX2((*byte)(unsafe.Pointer(&out[0])), &x[0], len(out)) < 0x7f800000
+}
 
 const haveAVX512 = false
 

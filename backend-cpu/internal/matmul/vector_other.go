@@ -10,4 +10,6 @@ func quantizeRow(_ Path, out []block, x []float32) bool { return quantizeGeneric
 
 func mulVector(Path, []float32, int, Weight, *Acts, int, int, *Scratch) bool { return false }
 
-func mulFloatVector(Path, []float32, int, Weight, []float32, int, int, int, int) bool { return false }
+func mulFloatVector(Path, []float32, int, Weight, []float32, int, int, int, int, *Scratch) bool {
+	return false
+}
