@@ -21,6 +21,8 @@ func main() {
 		tiles()
 		quantizer()
 		dots()
+	case "avx512":
+		tiles512()
 	}
 	Generate()
 }

@@ -24,7 +24,7 @@ func vectorPaths() (paths []Path) {
 		return nil
 	}
 	paths = append(paths, AVX2)
-	if haveAVX512 && cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512DQ, cpuid.AVX512VNNI) {
+	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512DQ, cpuid.AVX512VNNI) {
 		paths = append(paths, AVX512)
 	}
 	return paths
@@ -83,12 +83,38 @@ func recipeOf(p Path, t quant.Type) recipe {
 	}
 }
 
+func recipe512(t quant.Type) recipe {
+	switch t {
+	case quant.Q8_0:
+		return recipe{unpackQ8_0, 0x8080808080808080, tilesV8[:]}
+	case quant.Q4_0:
+		return recipe{unpackQ4_0, 0, tilesV4[:]}
+	case quant.Q4_1:
+		return recipe{unpackQ4_1, 0, tilesVMin[:]}
+	case quant.Q5_0:
+		return recipe{unpackQ5_0, 0, tilesV5[:]}
+	case quant.Q5_1:
+		return recipe{unpackQ5_1, 0, tilesVMin[:]}
+	case quant.Q4_K:
+		return recipe{unpackQ4_K, 0, tilesVMin[:]}
+	case quant.Q5_K:
+		return recipe{unpackQ5_K, 0, tilesVMin[:]}
+	default:
+		return recipe{unpackQ6_K, 0, tilesV6[:]}
+	}
+}
+
 var (
 	tilesS8    = [...]tileFunc{tileS8x1, tileS8x2, tileS8x4}
 	tilesU4    = [...]tileFunc{tileU4x1, tileU4x2, tileU4x4}
 	tilesU5    = [...]tileFunc{tileU5x1, tileU5x2, tileU5x4}
 	tilesU4Min = [...]tileFunc{tileU4Minx1, tileU4Minx2, tileU4Minx4}
 	tilesU5Min = [...]tileFunc{tileU5Minx1, tileU5Minx2, tileU5Minx4}
+	tilesV8    = [...]tileFunc{tileV8x1, tileV8x2, tileV8x4, tileV8x8}
+	tilesV4    = [...]tileFunc{tileV4x1, tileV4x2, tileV4x4, tileV4x8}
+	tilesV5    = [...]tileFunc{tileV5x1, tileV5x2, tileV5x4, tileV5x8}
+	tilesVMin  = [...]tileFunc{tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8}
+	tilesV6    = [...]tileFunc{tileV6x1, tileV6x2, tileV6x4, tileV6x8}
 	tilesU6    = [...]tileFunc{tileU6x1, tileU6x2, tileU6x4}
 )
 
@@ -171,7 +197,3 @@ func quantizeRow(p Path, out []block, x []float32) bool {
 	}
 	return quantizeAVX2((*byte)(unsafe.Pointer(&out[0])), &x[0], len(out)) < 0x7f800000
 }
-
-const haveAVX512 = false
-
-func recipe512(quant.Type) recipe { return recipe{} }
