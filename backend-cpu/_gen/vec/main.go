@@ -52,8 +52,8 @@ func constants() {
 	cHigh, cLow = f("expHighV", 88.37), f("expLowV", -87.33)
 	cLog2e, cMagic = f("log2eV", 1.44269504088896341), f("expMagicV", 12582912.0)
 	cLn2High, cLn2Low = f("negLn2HighV", -0.693359375), f("negLn2LowV", 2.12194440e-4)
-	for i, x := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		cPoly = append(cPoly, f("expC"+string(rune('0'+i))+"V", x))
+	for i, x := range []float32{1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1} {
+		cPoly = append(cPoly, f("expC"+string(rune('6'-i))+"V", x))
 	}
 	cOne, cInf, cNegInf = f("oneV", 1), f("infV", float32(math.Inf(1))), f("negInfV", float32(math.Inf(-1)))
 	cSign = vector("signV", 1<<31)
@@ -77,13 +77,11 @@ func exp(x VecVirtual) VecVirtual {
 	for _, c := range cPoly[1:] {
 		VFMADD213PS(c, r, p)
 	}
-	y := YMM()
-	VMULPS(r, r, y)
-	VFMADD213PS(r, p, y)
-	VADDPS(cOne, y, y)
+	VFMADD213PS(cOne, r, p)
 	VPSUBD(cBias, t, t)
 	VPSLLD(U8(23), t, t)
-	VMULPS(t, y, y)
+	y := YMM()
+	VMULPS(t, p, y)
 	mask, inf := YMM(), YMM()
 	VCMPPS(U8(0x1e), cHigh, x, mask)
 	VMOVUPS(cInf, inf)

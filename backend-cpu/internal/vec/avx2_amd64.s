@@ -64,65 +64,65 @@ DATA negLn2LowV<>+24(SB)/4, $0x395e8083
 DATA negLn2LowV<>+28(SB)/4, $0x395e8083
 GLOBL negLn2LowV<>(SB), RODATA|NOPTR, $32
 
-DATA expC0V<>+0(SB)/4, $0x39506967
-DATA expC0V<>+4(SB)/4, $0x39506967
-DATA expC0V<>+8(SB)/4, $0x39506967
-DATA expC0V<>+12(SB)/4, $0x39506967
-DATA expC0V<>+16(SB)/4, $0x39506967
-DATA expC0V<>+20(SB)/4, $0x39506967
-DATA expC0V<>+24(SB)/4, $0x39506967
-DATA expC0V<>+28(SB)/4, $0x39506967
-GLOBL expC0V<>(SB), RODATA|NOPTR, $32
+DATA expC6V<>+0(SB)/4, $0x3ab60b61
+DATA expC6V<>+4(SB)/4, $0x3ab60b61
+DATA expC6V<>+8(SB)/4, $0x3ab60b61
+DATA expC6V<>+12(SB)/4, $0x3ab60b61
+DATA expC6V<>+16(SB)/4, $0x3ab60b61
+DATA expC6V<>+20(SB)/4, $0x3ab60b61
+DATA expC6V<>+24(SB)/4, $0x3ab60b61
+DATA expC6V<>+28(SB)/4, $0x3ab60b61
+GLOBL expC6V<>(SB), RODATA|NOPTR, $32
 
-DATA expC1V<>+0(SB)/4, $0x3ab743ce
-DATA expC1V<>+4(SB)/4, $0x3ab743ce
-DATA expC1V<>+8(SB)/4, $0x3ab743ce
-DATA expC1V<>+12(SB)/4, $0x3ab743ce
-DATA expC1V<>+16(SB)/4, $0x3ab743ce
-DATA expC1V<>+20(SB)/4, $0x3ab743ce
-DATA expC1V<>+24(SB)/4, $0x3ab743ce
-DATA expC1V<>+28(SB)/4, $0x3ab743ce
-GLOBL expC1V<>(SB), RODATA|NOPTR, $32
+DATA expC5V<>+0(SB)/4, $0x3c088889
+DATA expC5V<>+4(SB)/4, $0x3c088889
+DATA expC5V<>+8(SB)/4, $0x3c088889
+DATA expC5V<>+12(SB)/4, $0x3c088889
+DATA expC5V<>+16(SB)/4, $0x3c088889
+DATA expC5V<>+20(SB)/4, $0x3c088889
+DATA expC5V<>+24(SB)/4, $0x3c088889
+DATA expC5V<>+28(SB)/4, $0x3c088889
+GLOBL expC5V<>(SB), RODATA|NOPTR, $32
 
-DATA expC2V<>+0(SB)/4, $0x3c088908
-DATA expC2V<>+4(SB)/4, $0x3c088908
-DATA expC2V<>+8(SB)/4, $0x3c088908
-DATA expC2V<>+12(SB)/4, $0x3c088908
-DATA expC2V<>+16(SB)/4, $0x3c088908
-DATA expC2V<>+20(SB)/4, $0x3c088908
-DATA expC2V<>+24(SB)/4, $0x3c088908
-DATA expC2V<>+28(SB)/4, $0x3c088908
-GLOBL expC2V<>(SB), RODATA|NOPTR, $32
-
-DATA expC3V<>+0(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+4(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+8(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+12(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+16(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+20(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+24(SB)/4, $0x3d2aa9c1
-DATA expC3V<>+28(SB)/4, $0x3d2aa9c1
-GLOBL expC3V<>(SB), RODATA|NOPTR, $32
-
-DATA expC4V<>+0(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+4(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+8(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+12(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+16(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+20(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+24(SB)/4, $0x3e2aaaaa
-DATA expC4V<>+28(SB)/4, $0x3e2aaaaa
+DATA expC4V<>+0(SB)/4, $0x3d2aaaab
+DATA expC4V<>+4(SB)/4, $0x3d2aaaab
+DATA expC4V<>+8(SB)/4, $0x3d2aaaab
+DATA expC4V<>+12(SB)/4, $0x3d2aaaab
+DATA expC4V<>+16(SB)/4, $0x3d2aaaab
+DATA expC4V<>+20(SB)/4, $0x3d2aaaab
+DATA expC4V<>+24(SB)/4, $0x3d2aaaab
+DATA expC4V<>+28(SB)/4, $0x3d2aaaab
 GLOBL expC4V<>(SB), RODATA|NOPTR, $32
 
-DATA expC5V<>+0(SB)/4, $0x3f000000
-DATA expC5V<>+4(SB)/4, $0x3f000000
-DATA expC5V<>+8(SB)/4, $0x3f000000
-DATA expC5V<>+12(SB)/4, $0x3f000000
-DATA expC5V<>+16(SB)/4, $0x3f000000
-DATA expC5V<>+20(SB)/4, $0x3f000000
-DATA expC5V<>+24(SB)/4, $0x3f000000
-DATA expC5V<>+28(SB)/4, $0x3f000000
-GLOBL expC5V<>(SB), RODATA|NOPTR, $32
+DATA expC3V<>+0(SB)/4, $0x3e2aaaab
+DATA expC3V<>+4(SB)/4, $0x3e2aaaab
+DATA expC3V<>+8(SB)/4, $0x3e2aaaab
+DATA expC3V<>+12(SB)/4, $0x3e2aaaab
+DATA expC3V<>+16(SB)/4, $0x3e2aaaab
+DATA expC3V<>+20(SB)/4, $0x3e2aaaab
+DATA expC3V<>+24(SB)/4, $0x3e2aaaab
+DATA expC3V<>+28(SB)/4, $0x3e2aaaab
+GLOBL expC3V<>(SB), RODATA|NOPTR, $32
+
+DATA expC2V<>+0(SB)/4, $0x3f000000
+DATA expC2V<>+4(SB)/4, $0x3f000000
+DATA expC2V<>+8(SB)/4, $0x3f000000
+DATA expC2V<>+12(SB)/4, $0x3f000000
+DATA expC2V<>+16(SB)/4, $0x3f000000
+DATA expC2V<>+20(SB)/4, $0x3f000000
+DATA expC2V<>+24(SB)/4, $0x3f000000
+DATA expC2V<>+28(SB)/4, $0x3f000000
+GLOBL expC2V<>(SB), RODATA|NOPTR, $32
+
+DATA expC1V<>+0(SB)/4, $0x3f800000
+DATA expC1V<>+4(SB)/4, $0x3f800000
+DATA expC1V<>+8(SB)/4, $0x3f800000
+DATA expC1V<>+12(SB)/4, $0x3f800000
+DATA expC1V<>+16(SB)/4, $0x3f800000
+DATA expC1V<>+20(SB)/4, $0x3f800000
+DATA expC1V<>+24(SB)/4, $0x3f800000
+DATA expC1V<>+28(SB)/4, $0x3f800000
+GLOBL expC1V<>(SB), RODATA|NOPTR, $32
 
 DATA oneV<>+0(SB)/4, $0x3f800000
 DATA oneV<>+4(SB)/4, $0x3f800000
@@ -281,25 +281,23 @@ loop:
 	VMOVAPS     Y1, Y4
 	VFMADD231PS negLn2HighV<>+0(SB), Y3, Y4
 	VFMADD231PS negLn2LowV<>+0(SB), Y3, Y4
-	VMOVUPS     expC0V<>+0(SB), Y3
-	VFMADD213PS expC1V<>+0(SB), Y4, Y3
-	VFMADD213PS expC2V<>+0(SB), Y4, Y3
-	VFMADD213PS expC3V<>+0(SB), Y4, Y3
-	VFMADD213PS expC4V<>+0(SB), Y4, Y3
+	VMOVUPS     expC6V<>+0(SB), Y3
 	VFMADD213PS expC5V<>+0(SB), Y4, Y3
-	VMULPS      Y4, Y4, Y5
-	VFMADD213PS Y4, Y3, Y5
-	VADDPS      oneV<>+0(SB), Y5, Y5
+	VFMADD213PS expC4V<>+0(SB), Y4, Y3
+	VFMADD213PS expC3V<>+0(SB), Y4, Y3
+	VFMADD213PS expC2V<>+0(SB), Y4, Y3
+	VFMADD213PS expC1V<>+0(SB), Y4, Y3
+	VFMADD213PS oneV<>+0(SB), Y4, Y3
 	VPSUBD      expBiasV<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y2, Y5, Y5
-	VCMPPS      $0x1e, expHighV<>+0(SB), Y1, Y2
-	VMOVUPS     infV<>+0(SB), Y3
-	VBLENDVPS   Y2, Y3, Y5, Y5
-	VCMPPS      $0x11, expLowV<>+0(SB), Y1, Y2
-	VANDNPS     Y5, Y2, Y5
-	VADDPS      oneV<>+0(SB), Y5, Y5
-	VDIVPS      Y5, Y0, Y0
+	VMULPS      Y2, Y3, Y2
+	VCMPPS      $0x1e, expHighV<>+0(SB), Y1, Y3
+	VMOVUPS     infV<>+0(SB), Y4
+	VBLENDVPS   Y3, Y4, Y2, Y2
+	VCMPPS      $0x11, expLowV<>+0(SB), Y1, Y3
+	VANDNPS     Y2, Y3, Y2
+	VADDPS      oneV<>+0(SB), Y2, Y2
+	VDIVPS      Y2, Y0, Y0
 	VMULPS      (DX)(SI*1), Y0, Y0
 	VMOVUPS     Y0, (AX)(SI*1)
 	ADDQ        $0x20, SI
@@ -3580,25 +3578,23 @@ exp:
 	VMOVAPS      Y3, Y6
 	VFMADD231PS  negLn2HighV<>+0(SB), Y5, Y6
 	VFMADD231PS  negLn2LowV<>+0(SB), Y5, Y6
-	VMOVUPS      expC0V<>+0(SB), Y5
-	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
+	VMOVUPS      expC6V<>+0(SB), Y5
 	VFMADD213PS  expC5V<>+0(SB), Y6, Y5
-	VMULPS       Y6, Y6, Y7
-	VFMADD213PS  Y6, Y5, Y7
-	VADDPS       oneV<>+0(SB), Y7, Y7
+	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
+	VFMADD213PS  oneV<>+0(SB), Y6, Y5
 	VPSUBD       expBiasV<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y7, Y7
-	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y4
-	VMOVUPS      infV<>+0(SB), Y5
-	VBLENDVPS    Y4, Y5, Y7, Y7
-	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y4
-	VANDNPS      Y7, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMOVUPS      Y7, (AX)(DX*1)
+	VMULPS       Y4, Y5, Y4
+	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y5
+	VMOVUPS      infV<>+0(SB), Y6
+	VBLENDVPS    Y5, Y6, Y4, Y4
+	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y5
+	VANDNPS      Y4, Y5, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      Y4, (AX)(DX*1)
 	VMOVUPS      32(AX)(DX*1), Y3
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      expMagicV<>+0(SB), Y4
@@ -3607,25 +3603,23 @@ exp:
 	VMOVAPS      Y3, Y6
 	VFMADD231PS  negLn2HighV<>+0(SB), Y5, Y6
 	VFMADD231PS  negLn2LowV<>+0(SB), Y5, Y6
-	VMOVUPS      expC0V<>+0(SB), Y5
-	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
+	VMOVUPS      expC6V<>+0(SB), Y5
 	VFMADD213PS  expC5V<>+0(SB), Y6, Y5
-	VMULPS       Y6, Y6, Y7
-	VFMADD213PS  Y6, Y5, Y7
-	VADDPS       oneV<>+0(SB), Y7, Y7
+	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
+	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
+	VFMADD213PS  oneV<>+0(SB), Y6, Y5
 	VPSUBD       expBiasV<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y7, Y7
-	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y4
-	VMOVUPS      infV<>+0(SB), Y5
-	VBLENDVPS    Y4, Y5, Y7, Y7
-	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y4
-	VANDNPS      Y7, Y4, Y7
-	VADDPS       Y7, Y2, Y2
-	VMOVUPS      Y7, 32(AX)(DX*1)
+	VMULPS       Y4, Y5, Y4
+	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y5
+	VMOVUPS      infV<>+0(SB), Y6
+	VBLENDVPS    Y5, Y6, Y4, Y4
+	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y5
+	VANDNPS      Y4, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VMOVUPS      Y4, 32(AX)(DX*1)
 	ADDQ         $0x40, DX
 	CMPQ         DX, CX
 	JB           exp
