@@ -19,6 +19,7 @@ func main() {
 	case "avx2":
 		unpackers()
 		tiles()
+		singles()
 		quantizer()
 		dots()
 	case "avx512":

@@ -236,21 +236,7 @@ func unpackers() {
 		})
 	unpacker("unpackQ6_K", "takes 8 rows of Q6_K superblocks apart; levels stay unsigned.", 210, 8, func() { bytes32(15, Y15); bytes32(48, Y14) },
 		func(r rows8, dst Register, _ Mem) {
-			r.halves(208, Y13)
-			scales := r.transpose16(192, work)
-			for i, v := range scales {
-				for j := range 4 {
-					VPSLLD(U8(24-8*j), v, Y4)
-					VPSRAD(U8(24), Y4, Y4)
-					VCVTDQ2PS(Y4, Y4)
-					VMULPS(Y4, Y13, Y4)
-					at := recScale
-					if j%2 == 1 {
-						at = recScale2
-					}
-					VMOVUPS(Y4, Mem{Base: dst, Disp: (2*i+j/2)*recSize + at})
-				}
-			}
+			r.sixScales(dst, Y13)
 			for n := range 2 {
 				for h := range 2 {
 					high := r.transpose16(128+32*n+16*h, work2)
@@ -345,6 +331,25 @@ func (r rows8) kScales(dst Register) {
 			VCVTDQ2PS(Y0, Y0)
 			VMULPS(Y0, p[1], Y0)
 			VMOVUPS(Y0, Mem{Base: dst, Disp: (4*(i%2)+j)*recSize + at})
+		}
+	}
+}
+
+// sixScales writes the scales d*sc of a Q6_K superblock's 16 half blocks; d is free to use.
+func (r rows8) sixScales(dst Register, d VecPhysical) {
+	r.halves(208, d)
+	scales := r.transpose16(192, work)
+	for i, v := range scales {
+		for j := range 4 {
+			VPSLLD(U8(24-8*j), v, Y4)
+			VPSRAD(U8(24), Y4, Y4)
+			VCVTDQ2PS(Y4, Y4)
+			VMULPS(Y4, d, Y4)
+			at := recScale
+			if j%2 == 1 {
+				at = recScale2
+			}
+			VMOVUPS(Y4, Mem{Base: dst, Disp: (2*i+j/2)*recSize + at})
 		}
 	}
 }

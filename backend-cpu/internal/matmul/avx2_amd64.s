@@ -6052,6 +6052,2882 @@ block:
 	VZEROUPPER
 	RET
 
+// func singleQ8_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ8_0(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R8
+	LEAQ         (DX)(DX*2), R9
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ         (CX)(DI*1), R10
+	LEAQ         (R8)(DI*1), R11
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R10)(DX*1)
+	PREFETCHT0   (R10)(DX*2)
+	PREFETCHT0   (R10)(R9*1)
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(DX*1)
+	PREFETCHT0   (R11)(DX*2)
+	PREFETCHT0   (R11)(R9*1)
+	VMOVDQU      (BX), Y12
+	VMOVDQU      2(CX), Y4
+	VPSIGNB      Y4, Y12, Y11
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y11, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VMOVDQU      2(CX)(DX*1), Y5
+	VPSIGNB      Y5, Y12, Y11
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y11, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPHADDD      Y5, Y4, Y0
+	VMOVDQU      2(CX)(DX*2), Y4
+	VPSIGNB      Y4, Y12, Y11
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y11, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VMOVDQU      2(CX)(R9*1), Y5
+	VPSIGNB      Y5, Y12, Y11
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y11, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPHADDD      Y5, Y4, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      2(R8), Y4
+	VPSIGNB      Y4, Y12, Y11
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y11, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VMOVDQU      2(R8)(DX*1), Y5
+	VPSIGNB      Y5, Y12, Y11
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y11, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPHADDD      Y5, Y4, Y1
+	VMOVDQU      2(R8)(DX*2), Y4
+	VPSIGNB      Y4, Y12, Y11
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y11, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VMOVDQU      2(R8)(R9*1), Y5
+	VPSIGNB      Y5, Y12, Y11
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y11, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPHADDD      Y5, Y4, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 32(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VPXOR        X7, X7, X7
+	VPINSRW      $0x00, (CX), X7, X7
+	VPINSRW      $0x01, (CX)(DX*1), X7, X7
+	VPINSRW      $0x02, (CX)(DX*2), X7, X7
+	VPINSRW      $0x03, (CX)(R9*1), X7, X7
+	VPINSRW      $0x04, (R8), X7, X7
+	VPINSRW      $0x05, (R8)(DX*1), X7, X7
+	VPINSRW      $0x06, (R8)(DX*2), X7, X7
+	VPINSRW      $0x07, (R8)(R9*1), X7, X7
+	VCVTPH2PS    X7, Y7
+	VMULPS       Y7, Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	ADDQ         $0x00000022, CX
+	ADDQ         $0x00000022, R8
+	ADDQ         $0x00000030, BX
+	DECQ         SI
+	JNZ          step
+	VMOVUPS      Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func singleQ4_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ4_0(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R8
+	LEAQ         (DX)(DX*2), R9
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ           (CX)(DI*1), R10
+	LEAQ           (R8)(DI*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(DX*1)
+	PREFETCHT0     (R11)(DX*2)
+	PREFETCHT0     (R11)(R9*1)
+	VMOVDQU        (BX), Y12
+	VBROADCASTI128 2(CX), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 2(CX)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y0
+	VBROADCASTI128 2(CX)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 2(CX)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y0, Y0
+	VPMADDWD       Y14, Y0, Y0
+	VBROADCASTI128 2(R8), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 2(R8)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y1
+	VBROADCASTI128 2(R8)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 2(R8)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y1, Y1
+	VPMADDWD       Y14, Y1, Y1
+	VPERM2I128     $0x31, Y1, Y0, Y2
+	VPERM2I128     $0x20, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(BX), Y8
+	VPBROADCASTD   40(BX), Y3
+	VPSLLD         $0x03, Y3, Y5
+	VPSUBD         Y5, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, (CX), X7, X7
+	VPINSRW        $0x01, (CX)(DX*1), X7, X7
+	VPINSRW        $0x02, (CX)(DX*2), X7, X7
+	VPINSRW        $0x03, (CX)(R9*1), X7, X7
+	VPINSRW        $0x04, (R8), X7, X7
+	VPINSRW        $0x05, (R8)(DX*1), X7, X7
+	VPINSRW        $0x06, (R8)(DX*2), X7, X7
+	VPINSRW        $0x07, (R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VMULPS         Y7, Y8, Y7
+	VFMADD231PS    Y0, Y7, Y15
+	ADDQ           $0x00000012, CX
+	ADDQ           $0x00000012, R8
+	ADDQ           $0x00000030, BX
+	DECQ           SI
+	JNZ            step
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
+
+DATA laneShift<>+0(SB)/4, $0x00000000
+DATA laneShift<>+4(SB)/4, $0x00000000
+DATA laneShift<>+8(SB)/4, $0x00000000
+DATA laneShift<>+12(SB)/4, $0x00000000
+DATA laneShift<>+16(SB)/4, $0x00000004
+DATA laneShift<>+20(SB)/4, $0x00000004
+DATA laneShift<>+24(SB)/4, $0x00000004
+DATA laneShift<>+28(SB)/4, $0x00000004
+GLOBL laneShift<>(SB), RODATA|NOPTR, $32
+
+// func singleQ4_1(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ4_1(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R8
+	LEAQ         (DX)(DX*2), R9
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ           (CX)(DI*1), R10
+	LEAQ           (R8)(DI*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(DX*1)
+	PREFETCHT0     (R11)(DX*2)
+	PREFETCHT0     (R11)(R9*1)
+	VMOVDQU        (BX), Y12
+	VBROADCASTI128 4(CX), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 4(CX)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y0
+	VBROADCASTI128 4(CX)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 4(CX)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y0, Y0
+	VPMADDWD       Y14, Y0, Y0
+	VBROADCASTI128 4(R8), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 4(R8)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y1
+	VBROADCASTI128 4(R8)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 4(R8)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y1, Y1
+	VPMADDWD       Y14, Y1, Y1
+	VPERM2I128     $0x31, Y1, Y0, Y2
+	VPERM2I128     $0x20, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(BX), Y8
+	VCVTDQ2PS      Y0, Y0
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, (CX), X7, X7
+	VPINSRW        $0x01, (CX)(DX*1), X7, X7
+	VPINSRW        $0x02, (CX)(DX*2), X7, X7
+	VPINSRW        $0x03, (CX)(R9*1), X7, X7
+	VPINSRW        $0x04, (R8), X7, X7
+	VPINSRW        $0x05, (R8)(DX*1), X7, X7
+	VPINSRW        $0x06, (R8)(DX*2), X7, X7
+	VPINSRW        $0x07, (R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VMULPS         Y7, Y8, Y7
+	VFMADD231PS    Y0, Y7, Y15
+	VBROADCASTSS   36(BX), Y8
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, 2(CX), X7, X7
+	VPINSRW        $0x01, 2(CX)(DX*1), X7, X7
+	VPINSRW        $0x02, 2(CX)(DX*2), X7, X7
+	VPINSRW        $0x03, 2(CX)(R9*1), X7, X7
+	VPINSRW        $0x04, 2(R8), X7, X7
+	VPINSRW        $0x05, 2(R8)(DX*1), X7, X7
+	VPINSRW        $0x06, 2(R8)(DX*2), X7, X7
+	VPINSRW        $0x07, 2(R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VFMADD231PS    Y7, Y8, Y15
+	ADDQ           $0x00000014, CX
+	ADDQ           $0x00000014, R8
+	ADDQ           $0x00000030, BX
+	DECQ           SI
+	JNZ            step
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func singleQ5_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ5_0(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R8
+	LEAQ         (DX)(DX*2), R9
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ           (CX)(DI*1), R10
+	LEAQ           (R8)(DI*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(DX*1)
+	PREFETCHT0     (R11)(DX*2)
+	PREFETCHT0     (R11)(R9*1)
+	VMOVDQU        (BX), Y12
+	VBROADCASTI128 6(CX), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   2(CX), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 6(CX)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   2(CX)(DX*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y0
+	VBROADCASTI128 6(CX)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   2(CX)(DX*2), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 6(CX)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   2(CX)(R9*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y0, Y0
+	VPMADDWD       Y14, Y0, Y0
+	VBROADCASTI128 6(R8), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   2(R8), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 6(R8)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   2(R8)(DX*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y1
+	VBROADCASTI128 6(R8)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   2(R8)(DX*2), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 6(R8)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   2(R8)(R9*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y1, Y1
+	VPMADDWD       Y14, Y1, Y1
+	VPERM2I128     $0x31, Y1, Y0, Y2
+	VPERM2I128     $0x20, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(BX), Y8
+	VPBROADCASTD   40(BX), Y3
+	VPSLLD         $0x04, Y3, Y5
+	VPSUBD         Y5, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, (CX), X7, X7
+	VPINSRW        $0x01, (CX)(DX*1), X7, X7
+	VPINSRW        $0x02, (CX)(DX*2), X7, X7
+	VPINSRW        $0x03, (CX)(R9*1), X7, X7
+	VPINSRW        $0x04, (R8), X7, X7
+	VPINSRW        $0x05, (R8)(DX*1), X7, X7
+	VPINSRW        $0x06, (R8)(DX*2), X7, X7
+	VPINSRW        $0x07, (R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VMULPS         Y7, Y8, Y7
+	VFMADD231PS    Y0, Y7, Y15
+	ADDQ           $0x00000016, CX
+	ADDQ           $0x00000016, R8
+	ADDQ           $0x00000030, BX
+	DECQ           SI
+	JNZ            step
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
+
+DATA bitByte<>+0(SB)/4, $0x00000000
+DATA bitByte<>+4(SB)/4, $0x00000000
+DATA bitByte<>+8(SB)/4, $0x01010101
+DATA bitByte<>+12(SB)/4, $0x01010101
+DATA bitByte<>+16(SB)/4, $0x02020202
+DATA bitByte<>+20(SB)/4, $0x02020202
+DATA bitByte<>+24(SB)/4, $0x03030303
+DATA bitByte<>+28(SB)/4, $0x03030303
+GLOBL bitByte<>(SB), RODATA|NOPTR, $32
+
+DATA bitOfByte<>+0(SB)/4, $0x08040201
+DATA bitOfByte<>+4(SB)/4, $0x80402010
+DATA bitOfByte<>+8(SB)/4, $0x08040201
+DATA bitOfByte<>+12(SB)/4, $0x80402010
+DATA bitOfByte<>+16(SB)/4, $0x08040201
+DATA bitOfByte<>+20(SB)/4, $0x80402010
+DATA bitOfByte<>+24(SB)/4, $0x08040201
+DATA bitOfByte<>+28(SB)/4, $0x80402010
+GLOBL bitOfByte<>(SB), RODATA|NOPTR, $32
+
+DATA sixteens<>+0(SB)/4, $0x10101010
+DATA sixteens<>+4(SB)/4, $0x10101010
+DATA sixteens<>+8(SB)/4, $0x10101010
+DATA sixteens<>+12(SB)/4, $0x10101010
+DATA sixteens<>+16(SB)/4, $0x10101010
+DATA sixteens<>+20(SB)/4, $0x10101010
+DATA sixteens<>+24(SB)/4, $0x10101010
+DATA sixteens<>+28(SB)/4, $0x10101010
+GLOBL sixteens<>(SB), RODATA|NOPTR, $32
+
+// func singleQ5_1(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ5_1(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R8
+	LEAQ         (DX)(DX*2), R9
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ           (CX)(DI*1), R10
+	LEAQ           (R8)(DI*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(DX*1)
+	PREFETCHT0     (R11)(DX*2)
+	PREFETCHT0     (R11)(R9*1)
+	VMOVDQU        (BX), Y12
+	VBROADCASTI128 8(CX), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   4(CX), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 8(CX)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   4(CX)(DX*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y0
+	VBROADCASTI128 8(CX)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   4(CX)(DX*2), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 8(CX)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   4(CX)(R9*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y0, Y0
+	VPMADDWD       Y14, Y0, Y0
+	VBROADCASTI128 8(R8), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   4(R8), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 8(R8)(DX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   4(R8)(DX*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y1
+	VBROADCASTI128 8(R8)(DX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y13, Y4, Y4
+	VPBROADCASTD   4(R8)(DX*2), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y4, Y4
+	VPMADDUBSW     Y12, Y4, Y4
+	VBROADCASTI128 8(R8)(R9*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPBROADCASTD   4(R8)(R9*1), Y11
+	VPSHUFB        bitByte<>+0(SB), Y11, Y11
+	VPAND          bitOfByte<>+0(SB), Y11, Y11
+	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
+	VPAND          sixteens<>+0(SB), Y11, Y11
+	VPOR           Y11, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPHADDW        Y5, Y4, Y6
+	VPHADDW        Y6, Y1, Y1
+	VPMADDWD       Y14, Y1, Y1
+	VPERM2I128     $0x31, Y1, Y0, Y2
+	VPERM2I128     $0x20, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VBROADCASTSS   32(BX), Y8
+	VCVTDQ2PS      Y0, Y0
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, (CX), X7, X7
+	VPINSRW        $0x01, (CX)(DX*1), X7, X7
+	VPINSRW        $0x02, (CX)(DX*2), X7, X7
+	VPINSRW        $0x03, (CX)(R9*1), X7, X7
+	VPINSRW        $0x04, (R8), X7, X7
+	VPINSRW        $0x05, (R8)(DX*1), X7, X7
+	VPINSRW        $0x06, (R8)(DX*2), X7, X7
+	VPINSRW        $0x07, (R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VMULPS         Y7, Y8, Y7
+	VFMADD231PS    Y0, Y7, Y15
+	VBROADCASTSS   36(BX), Y8
+	VPXOR          X7, X7, X7
+	VPINSRW        $0x00, 2(CX), X7, X7
+	VPINSRW        $0x01, 2(CX)(DX*1), X7, X7
+	VPINSRW        $0x02, 2(CX)(DX*2), X7, X7
+	VPINSRW        $0x03, 2(CX)(R9*1), X7, X7
+	VPINSRW        $0x04, 2(R8), X7, X7
+	VPINSRW        $0x05, 2(R8)(DX*1), X7, X7
+	VPINSRW        $0x06, 2(R8)(DX*2), X7, X7
+	VPINSRW        $0x07, 2(R8)(R9*1), X7, X7
+	VCVTPH2PS      X7, Y7
+	VFMADD231PS    Y7, Y8, Y15
+	ADDQ           $0x00000018, CX
+	ADDQ           $0x00000018, R8
+	ADDQ           $0x00000030, BX
+	DECQ           SI
+	JNZ            step
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func singleQ4_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ4_K(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R9
+	LEAQ         (DX)(DX*2), R10
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ         (CX)(DI*1), R11
+	LEAQ         (R9)(DI*1), R12
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(DX*1)
+	PREFETCHT0   (R11)(DX*2)
+	PREFETCHT0   (R11)(R10*1)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(DX*1)
+	PREFETCHT0   (R12)(DX*2)
+	PREFETCHT0   (R12)(R10*1)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   64(R11)(DX*1)
+	PREFETCHT0   64(R11)(DX*2)
+	PREFETCHT0   64(R11)(R10*1)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   64(R12)(DX*1)
+	PREFETCHT0   64(R12)(DX*2)
+	PREFETCHT0   64(R12)(R10*1)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   128(R11)(DX*1)
+	PREFETCHT0   128(R11)(DX*2)
+	PREFETCHT0   128(R11)(R10*1)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   128(R12)(DX*1)
+	PREFETCHT0   128(R12)(DX*2)
+	PREFETCHT0   128(R12)(R10*1)
+	VMOVDQU      (CX), X0
+	VINSERTI128  $0x01, (R9), Y0, Y0
+	VMOVDQU      (CX)(DX*1), X1
+	VINSERTI128  $0x01, (R9)(DX*1), Y1, Y1
+	VMOVDQU      (CX)(DX*2), X2
+	VINSERTI128  $0x01, (R9)(DX*2), Y2, Y2
+	VMOVDQU      (CX)(R10*1), X3
+	VINSERTI128  $0x01, (R9)(R10*1), Y3, Y3
+	VPUNPCKLDQ   Y1, Y0, Y4
+	VPUNPCKHDQ   Y1, Y0, Y5
+	VPUNPCKLDQ   Y3, Y2, Y6
+	VPUNPCKHDQ   Y3, Y2, Y7
+	VPUNPCKLQDQ  Y6, Y4, Y0
+	VPUNPCKHQDQ  Y6, Y4, Y1
+	VPUNPCKLQDQ  Y7, Y5, Y2
+	VPUNPCKHQDQ  Y7, Y5, Y3
+	MOVL         $0x0000ffff, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y0, Y4
+	VPSRLD       $0x10, Y0, Y5
+	VPACKUSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTPH2PS    X4, Y8
+	VCVTPH2PS    X5, Y9
+	MOVL         $0x80000000, R11
+	VMOVD        R11, X10
+	VPBROADCASTD X10, Y10
+	VXORPS       Y10, Y9, Y9
+	MOVL         $0x3f3f3f3f, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y1, Y4
+	VPAND        Y12, Y2, Y5
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y3, Y6
+	VPSRLD       $0x04, Y3, Y7
+	VPAND        Y12, Y7, Y7
+	MOVL         $0x30303030, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPSRLD       $0x02, Y1, Y0
+	VPAND        Y12, Y0, Y0
+	VPOR         Y0, Y6, Y6
+	VPSRLD       $0x02, Y2, Y0
+	VPAND        Y12, Y0, Y0
+	VPOR         Y0, Y7, Y7
+	MOVL         $0x000000ff, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPSRLD       $0x00, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 512(R8)
+	VPSRLD       $0x08, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 1152(R8)
+	VPSRLD       $0x10, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 1792(R8)
+	VPSRLD       $0x18, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 2432(R8)
+	VPSRLD       $0x00, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 3072(R8)
+	VPSRLD       $0x08, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 3712(R8)
+	VPSRLD       $0x10, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 4352(R8)
+	VPSRLD       $0x18, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 4992(R8)
+	VPSRLD       $0x00, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 576(R8)
+	VPSRLD       $0x08, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 1216(R8)
+	VPSRLD       $0x10, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 1856(R8)
+	VPSRLD       $0x18, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 2496(R8)
+	VPSRLD       $0x00, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 3136(R8)
+	VPSRLD       $0x08, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 3776(R8)
+	VPSRLD       $0x10, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 4416(R8)
+	VPSRLD       $0x18, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 5056(R8)
+	VMOVDQU      (BX), Y12
+	VMOVDQU      16(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      16(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      16(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      16(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 32(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       512(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 36(BX), Y8
+	VFMADD231PS  576(R8), Y8, Y15
+	VMOVDQU      48(BX), Y12
+	VMOVDQU      16(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      16(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      16(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      16(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      16(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 80(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1152(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 84(BX), Y8
+	VFMADD231PS  1216(R8), Y8, Y15
+	VMOVDQU      96(BX), Y12
+	VMOVDQU      48(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      48(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      48(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      48(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 128(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1792(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 132(BX), Y8
+	VFMADD231PS  1856(R8), Y8, Y15
+	VMOVDQU      144(BX), Y12
+	VMOVDQU      48(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      48(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      48(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      48(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 176(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       2432(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 180(BX), Y8
+	VFMADD231PS  2496(R8), Y8, Y15
+	VMOVDQU      192(BX), Y12
+	VMOVDQU      80(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      80(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      80(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      80(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 224(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3072(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 228(BX), Y8
+	VFMADD231PS  3136(R8), Y8, Y15
+	VMOVDQU      240(BX), Y12
+	VMOVDQU      80(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      80(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      80(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      80(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 272(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3712(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 276(BX), Y8
+	VFMADD231PS  3776(R8), Y8, Y15
+	VMOVDQU      288(BX), Y12
+	VMOVDQU      112(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      112(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      112(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      112(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 320(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4352(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 324(BX), Y8
+	VFMADD231PS  4416(R8), Y8, Y15
+	VMOVDQU      336(BX), Y12
+	VMOVDQU      112(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      112(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      112(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      112(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 368(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4992(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 372(BX), Y8
+	VFMADD231PS  5056(R8), Y8, Y15
+	ADDQ         $0x00000090, CX
+	ADDQ         $0x00000090, R9
+	ADDQ         $0x00000180, BX
+	DECQ         SI
+	JNZ          step
+	VMOVUPS      Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func singleQ5_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ5_K(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R9
+	LEAQ         (DX)(DX*2), R10
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ         (CX)(DI*1), R11
+	LEAQ         (R9)(DI*1), R12
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(DX*1)
+	PREFETCHT0   (R11)(DX*2)
+	PREFETCHT0   (R11)(R10*1)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(DX*1)
+	PREFETCHT0   (R12)(DX*2)
+	PREFETCHT0   (R12)(R10*1)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   64(R11)(DX*1)
+	PREFETCHT0   64(R11)(DX*2)
+	PREFETCHT0   64(R11)(R10*1)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   64(R12)(DX*1)
+	PREFETCHT0   64(R12)(DX*2)
+	PREFETCHT0   64(R12)(R10*1)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   128(R11)(DX*1)
+	PREFETCHT0   128(R11)(DX*2)
+	PREFETCHT0   128(R11)(R10*1)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   128(R12)(DX*1)
+	PREFETCHT0   128(R12)(DX*2)
+	PREFETCHT0   128(R12)(R10*1)
+	VMOVDQU      (CX), X0
+	VINSERTI128  $0x01, (R9), Y0, Y0
+	VMOVDQU      (CX)(DX*1), X1
+	VINSERTI128  $0x01, (R9)(DX*1), Y1, Y1
+	VMOVDQU      (CX)(DX*2), X2
+	VINSERTI128  $0x01, (R9)(DX*2), Y2, Y2
+	VMOVDQU      (CX)(R10*1), X3
+	VINSERTI128  $0x01, (R9)(R10*1), Y3, Y3
+	VPUNPCKLDQ   Y1, Y0, Y4
+	VPUNPCKHDQ   Y1, Y0, Y5
+	VPUNPCKLDQ   Y3, Y2, Y6
+	VPUNPCKHDQ   Y3, Y2, Y7
+	VPUNPCKLQDQ  Y6, Y4, Y0
+	VPUNPCKHQDQ  Y6, Y4, Y1
+	VPUNPCKLQDQ  Y7, Y5, Y2
+	VPUNPCKHQDQ  Y7, Y5, Y3
+	MOVL         $0x0000ffff, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y0, Y4
+	VPSRLD       $0x10, Y0, Y5
+	VPACKUSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTPH2PS    X4, Y8
+	VCVTPH2PS    X5, Y9
+	MOVL         $0x80000000, R11
+	VMOVD        R11, X10
+	VPBROADCASTD X10, Y10
+	VXORPS       Y10, Y9, Y9
+	MOVL         $0x3f3f3f3f, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y1, Y4
+	VPAND        Y12, Y2, Y5
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPAND        Y12, Y3, Y6
+	VPSRLD       $0x04, Y3, Y7
+	VPAND        Y12, Y7, Y7
+	MOVL         $0x30303030, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPSRLD       $0x02, Y1, Y0
+	VPAND        Y12, Y0, Y0
+	VPOR         Y0, Y6, Y6
+	VPSRLD       $0x02, Y2, Y0
+	VPAND        Y12, Y0, Y0
+	VPOR         Y0, Y7, Y7
+	MOVL         $0x000000ff, R11
+	VMOVD        R11, X12
+	VPBROADCASTD X12, Y12
+	VPSRLD       $0x00, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 512(R8)
+	VPSRLD       $0x08, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 1152(R8)
+	VPSRLD       $0x10, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 1792(R8)
+	VPSRLD       $0x18, Y4, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 2432(R8)
+	VPSRLD       $0x00, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 3072(R8)
+	VPSRLD       $0x08, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 3712(R8)
+	VPSRLD       $0x10, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 4352(R8)
+	VPSRLD       $0x18, Y6, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y8, Y0
+	VMOVUPS      Y0, 4992(R8)
+	VPSRLD       $0x00, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 576(R8)
+	VPSRLD       $0x08, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 1216(R8)
+	VPSRLD       $0x10, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 1856(R8)
+	VPSRLD       $0x18, Y5, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 2496(R8)
+	VPSRLD       $0x00, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 3136(R8)
+	VPSRLD       $0x08, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 3776(R8)
+	VPSRLD       $0x10, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 4416(R8)
+	VPSRLD       $0x18, Y7, Y0
+	VPAND        Y12, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y0, Y9, Y0
+	VMOVUPS      Y0, 5056(R8)
+	VMOVDQU      (BX), Y12
+	VMOVDQU      48(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      48(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      48(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      48(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 32(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       512(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 36(BX), Y8
+	VFMADD231PS  576(R8), Y8, Y15
+	VMOVDQU      48(BX), Y12
+	VMOVDQU      48(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      48(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      48(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      48(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      48(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSLLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 80(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1152(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 84(BX), Y8
+	VFMADD231PS  1216(R8), Y8, Y15
+	VMOVDQU      96(BX), Y12
+	VMOVDQU      80(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      80(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      80(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      80(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 128(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1792(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 132(BX), Y8
+	VFMADD231PS  1856(R8), Y8, Y15
+	VMOVDQU      144(BX), Y12
+	VMOVDQU      80(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      80(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      80(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      80(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      80(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSLLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 176(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       2432(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 180(BX), Y8
+	VFMADD231PS  2496(R8), Y8, Y15
+	VMOVDQU      192(BX), Y12
+	VMOVDQU      112(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      112(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      112(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      112(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 224(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3072(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 228(BX), Y8
+	VFMADD231PS  3136(R8), Y8, Y15
+	VMOVDQU      240(BX), Y12
+	VMOVDQU      112(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      112(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      112(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      112(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      112(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 272(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3712(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 276(BX), Y8
+	VFMADD231PS  3776(R8), Y8, Y15
+	VMOVDQU      288(BX), Y12
+	VMOVDQU      144(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      144(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      144(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      144(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 320(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4352(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 324(BX), Y8
+	VFMADD231PS  4416(R8), Y8, Y15
+	VMOVDQU      336(BX), Y12
+	VMOVDQU      144(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(DX*1), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VMOVDQU      144(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(CX)(DX*2), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(CX)(R10*1), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y0, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      144(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(DX*1), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VMOVDQU      144(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      16(R9)(DX*2), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      144(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      16(R9)(R10*1), Y11
+	VPSRLW       $0x03, Y11, Y11
+	VPAND        sixteens<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPHADDW      Y6, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VBROADCASTSS 368(BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4992(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VBROADCASTSS 372(BX), Y8
+	VFMADD231PS  5056(R8), Y8, Y15
+	ADDQ         $0x000000b0, CX
+	ADDQ         $0x000000b0, R9
+	ADDQ         $0x00000180, BX
+	DECQ         SI
+	JNZ          step
+	VMOVUPS      Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func singleQ6_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·singleQ6_K(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	MOVQ         acts+24(FP), BX
+	MOVQ         steps+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	MOVQ         tmp+48(FP), R8
+	LEAQ         (CX)(DX*4), R9
+	LEAQ         (DX)(DX*2), R10
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X13
+	VPBROADCASTD X13, Y13
+	VXORPS       Y15, Y15, Y15
+
+step:
+	LEAQ         (CX)(DI*1), R11
+	LEAQ         (R9)(DI*1), R12
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(DX*1)
+	PREFETCHT0   (R11)(DX*2)
+	PREFETCHT0   (R11)(R10*1)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(DX*1)
+	PREFETCHT0   (R12)(DX*2)
+	PREFETCHT0   (R12)(R10*1)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   64(R11)(DX*1)
+	PREFETCHT0   64(R11)(DX*2)
+	PREFETCHT0   64(R11)(R10*1)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   64(R12)(DX*1)
+	PREFETCHT0   64(R12)(DX*2)
+	PREFETCHT0   64(R12)(R10*1)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   128(R11)(DX*1)
+	PREFETCHT0   128(R11)(DX*2)
+	PREFETCHT0   128(R11)(R10*1)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   128(R12)(DX*1)
+	PREFETCHT0   128(R12)(DX*2)
+	PREFETCHT0   128(R12)(R10*1)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   192(R11)(DX*1)
+	PREFETCHT0   192(R11)(DX*2)
+	PREFETCHT0   192(R11)(R10*1)
+	PREFETCHT0   192(R12)
+	PREFETCHT0   192(R12)(DX*1)
+	PREFETCHT0   192(R12)(DX*2)
+	PREFETCHT0   192(R12)(R10*1)
+	VPXOR        X12, X12, X12
+	VPINSRW      $0x00, 208(CX), X12, X12
+	VPINSRW      $0x01, 208(CX)(DX*1), X12, X12
+	VPINSRW      $0x02, 208(CX)(DX*2), X12, X12
+	VPINSRW      $0x03, 208(CX)(R10*1), X12, X12
+	VPINSRW      $0x04, 208(R9), X12, X12
+	VPINSRW      $0x05, 208(R9)(DX*1), X12, X12
+	VPINSRW      $0x06, 208(R9)(DX*2), X12, X12
+	VPINSRW      $0x07, 208(R9)(R10*1), X12, X12
+	VCVTPH2PS    X12, Y12
+	VMOVDQU      192(CX), X0
+	VINSERTI128  $0x01, 192(R9), Y0, Y0
+	VMOVDQU      192(CX)(DX*1), X1
+	VINSERTI128  $0x01, 192(R9)(DX*1), Y1, Y1
+	VMOVDQU      192(CX)(DX*2), X2
+	VINSERTI128  $0x01, 192(R9)(DX*2), Y2, Y2
+	VMOVDQU      192(CX)(R10*1), X3
+	VINSERTI128  $0x01, 192(R9)(R10*1), Y3, Y3
+	VPUNPCKLDQ   Y1, Y0, Y4
+	VPUNPCKHDQ   Y1, Y0, Y5
+	VPUNPCKLDQ   Y3, Y2, Y6
+	VPUNPCKHDQ   Y3, Y2, Y7
+	VPUNPCKLQDQ  Y6, Y4, Y0
+	VPUNPCKHQDQ  Y6, Y4, Y1
+	VPUNPCKLQDQ  Y7, Y5, Y2
+	VPUNPCKHQDQ  Y7, Y5, Y3
+	VPSLLD       $0x18, Y0, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 512(R8)
+	VPSLLD       $0x10, Y0, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 576(R8)
+	VPSLLD       $0x08, Y0, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 1152(R8)
+	VPSLLD       $0x00, Y0, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 1216(R8)
+	VPSLLD       $0x18, Y1, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 1792(R8)
+	VPSLLD       $0x10, Y1, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 1856(R8)
+	VPSLLD       $0x08, Y1, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 2432(R8)
+	VPSLLD       $0x00, Y1, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 2496(R8)
+	VPSLLD       $0x18, Y2, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 3072(R8)
+	VPSLLD       $0x10, Y2, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 3136(R8)
+	VPSLLD       $0x08, Y2, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 3712(R8)
+	VPSLLD       $0x00, Y2, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 3776(R8)
+	VPSLLD       $0x18, Y3, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 4352(R8)
+	VPSLLD       $0x10, Y3, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 4416(R8)
+	VPSLLD       $0x08, Y3, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 4992(R8)
+	VPSLLD       $0x00, Y3, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y4, Y12, Y4
+	VMOVUPS      Y4, 5056(R8)
+	VMOVDQU      (BX), Y12
+	VMOVDQU      (CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      (CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      (R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      (R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 32(BX), Y8
+	VPBROADCASTD 44(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       512(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 40(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       576(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      48(BX), Y12
+	VMOVDQU      32(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      32(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      32(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      32(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 80(BX), Y8
+	VPBROADCASTD 92(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1152(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 88(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       1216(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      96(BX), Y12
+	VMOVDQU      (CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(DX*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      (CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX)(DX*2), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(R10*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      (R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(DX*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      (R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9)(DX*2), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      (R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(R10*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 128(BX), Y8
+	VPBROADCASTD 140(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       1792(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 136(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       1856(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      144(BX), Y12
+	VMOVDQU      32(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      32(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(CX)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(CX)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      32(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      32(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      128(R9)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      32(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      128(R9)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 176(BX), Y8
+	VPBROADCASTD 188(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       2432(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 184(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       2496(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      192(BX), Y12
+	VMOVDQU      64(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      64(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      64(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(DX*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      64(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9)(DX*2), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(R10*1), Y11
+	VPSLLW       $0x04, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 224(BX), Y8
+	VPBROADCASTD 236(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3072(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 232(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       3136(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      240(BX), Y12
+	VMOVDQU      96(CX), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(CX)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      96(CX)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(CX)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      96(R9), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(R9)(DX*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(DX*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      96(R9)(DX*2), Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9)(DX*2), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(R9)(R10*1), Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(R10*1), Y11
+	VPSLLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 272(BX), Y8
+	VPBROADCASTD 284(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       3712(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 280(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       3776(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      288(BX), Y12
+	VMOVDQU      64(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(DX*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      64(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX)(DX*2), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(R10*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      64(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(DX*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      64(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9)(DX*2), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      64(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(R10*1), Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 320(BX), Y8
+	VPBROADCASTD 332(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4352(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 328(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       4416(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	VMOVDQU      336(BX), Y12
+	VMOVDQU      96(CX), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(CX)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y0
+	VPMADDWD     Y14, Y0, Y0
+	VMOVDQU      96(CX)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(CX)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(CX)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(CX)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y0, Y0
+	VMOVDQU      96(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(R9)(DX*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(DX*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VMOVDQU      96(R9)(DX*2), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        Y13, Y4, Y4
+	VMOVDQU      160(R9)(DX*2), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y12, Y4, Y4
+	VMOVDQU      96(R9)(R10*1), Y5
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y13, Y5, Y5
+	VMOVDQU      160(R9)(R10*1), Y11
+	VPSRLW       $0x02, Y11, Y11
+	VPAND        fortyEights<>+0(SB), Y11, Y11
+	VPOR         Y11, Y5, Y5
+	VPMADDUBSW   Y12, Y5, Y5
+	VPHADDW      Y5, Y4, Y6
+	VPMADDWD     Y14, Y6, Y6
+	VPHADDD      Y6, Y1, Y1
+	VPERM2I128   $0x31, Y1, Y0, Y2
+	VPERM2I128   $0x20, Y1, Y0, Y0
+	VBROADCASTSS 368(BX), Y8
+	VPBROADCASTD 380(BX), Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       4992(R8), Y8, Y7
+	VFMADD231PS  Y0, Y7, Y15
+	VPBROADCASTD 376(BX), Y4
+	VPSUBD       Y3, Y4, Y3
+	VPSLLD       $0x05, Y3, Y5
+	VPSUBD       Y5, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       5056(R8), Y8, Y7
+	VFMADD231PS  Y2, Y7, Y15
+	ADDQ         $0x000000d2, CX
+	ADDQ         $0x000000d2, R9
+	ADDQ         $0x00000180, BX
+	DECQ         SI
+	JNZ          step
+	VMOVUPS      Y15, (AX)
+	VZEROUPPER
+	RET
+
+DATA fortyEights<>+0(SB)/4, $0x30303030
+DATA fortyEights<>+4(SB)/4, $0x30303030
+DATA fortyEights<>+8(SB)/4, $0x30303030
+DATA fortyEights<>+12(SB)/4, $0x30303030
+DATA fortyEights<>+16(SB)/4, $0x30303030
+DATA fortyEights<>+20(SB)/4, $0x30303030
+DATA fortyEights<>+24(SB)/4, $0x30303030
+DATA fortyEights<>+28(SB)/4, $0x30303030
+GLOBL fortyEights<>(SB), RODATA|NOPTR, $32
+
 DATA packedOrder<>+0(SB)/4, $0x00000000
 DATA packedOrder<>+4(SB)/4, $0x00000004
 DATA packedOrder<>+8(SB)/4, $0x00000001

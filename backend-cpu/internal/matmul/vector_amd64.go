@@ -123,6 +123,10 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 		return false
 	}
 	s.panel.reserve()
+	if a.rows == 1 {
+		s.panel.mulSingle(singleOf(w.Type), dst, w, a, o0, o1)
+		return true
+	}
 	s.panel.mul(recipeOf(p, w.Type), dst, stride, w, a, o0, o1)
 	return true
 }
