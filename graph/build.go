@@ -18,6 +18,11 @@ import (
 // is at least float32; its order, and so the last bits, belong to the backend's class (docs/adr/0001). Ops neither
 // refuse nor hide NaN and infinities.
 type Builder struct {
+	*building
+	name string // for the nodes that are made through this value
+}
+
+type building struct {
 	params Params
 	nodes  []*Node
 	out    []*Node
@@ -25,18 +30,17 @@ type Builder struct {
 	stored map[KVAttr]bool
 	names  map[string]int
 	layer  int
-	next   string // name for the next node
 	err    error
 	bad    *Node // stands for results after a fault
 }
 
 // NewBuilder starts a graph for the given parameters.
 func NewBuilder(p Params) *Builder {
-	return &Builder{
+	return &Builder{building: &building{
 		params: p, err: p.Validate(), layer: -1,
 		stored: map[KVAttr]bool{}, names: map[string]int{},
 		bad: &Node{ID: -1, Name: "(after a fault)", Shape: Shape{1, 1, 1, 1}},
-	}
+	}}
 }
 
 // Params are those that the graph is built for.
@@ -55,12 +59,9 @@ func (b *Builder) Fail(err error) {
 // SetLayer says which transformer block the next nodes belong to, -1 for none. Their names get the prefix "blk.N.".
 func (b *Builder) SetLayer(i int) { b.layer = i }
 
-// As names the next node. Without it a node is named after its weight ("blk.0.attn_q.weight" gives blk.0.attn_q) or its
-// op. A name that occurs again gets "#2", "#3" …
-func (b *Builder) As(name string) *Builder {
-	b.next = name
-	return b
-}
+// As gives the same builder with a name for the node made through it: b.As("ffn_out").Add(x, y). Without it a node is named after
+// its weight ("blk.0.attn_q.weight" gives blk.0.attn_q) or its op. A name that occurs again gets "#2", "#3" …
+func (b *Builder) As(name string) *Builder { return &Builder{b.building, name} }
 
 // Input is a step input: I32 of Params.InputShape(in). Asking again gives the same node.
 func (b *Builder) Input(in Input) *Node {
@@ -74,10 +75,7 @@ func (b *Builder) Input(in Input) *Node {
 	if n := b.inputs[in]; n != nil {
 		return n
 	}
-	layer := b.layer
-	b.layer, b.next = -1, in.String()
-	n := b.add(&Node{Op: OpInput, Type: quant.I32, Shape: b.params.InputShape(in), Attr: InputAttr{in}})
-	b.layer = layer
+	n := b.add(&Node{Op: OpInput, Name: in.String(), Type: quant.I32, Shape: b.params.InputShape(in), Attr: InputAttr{in}, Layer: -1})
 	if b.err == nil {
 		b.inputs[in] = n
 	}
@@ -437,11 +435,7 @@ func (b *Builder) make(n *Node, check func(*Node) error) *Node {
 }
 
 func (b *Builder) add(n *Node) *Node {
-	n.ID, n.Layer = len(b.nodes), b.layer
-	if n.Name == "" {
-		n.Name = b.nameFor(n)
-	}
-	b.next = ""
+	n.ID = len(b.nodes)
 	if err := dims(n.Shape); err != nil {
 		b.err = n.Errorf("%w", err)
 		return b.bad
@@ -455,7 +449,7 @@ func (b *Builder) add(n *Node) *Node {
 }
 
 func (b *Builder) nameFor(n *Node) string {
-	name := b.next
+	name := b.name
 	if name == "" && len(n.Weights) > 0 && n.Weights[0] != nil {
 		return strings.TrimSuffix(n.Weights[0].Name, ".weight")
 	}
