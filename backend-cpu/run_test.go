@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/minfer-go/minfer/graph"
+	"github.com/minfer-go/minfer/graph/graphtest"
 	"github.com/minfer-go/minfer/quant"
 )
 
@@ -330,4 +331,13 @@ func BenchmarkBlock(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkOps is the op table's speed mode: -bench Ops.
+func BenchmarkOps(b *testing.B) {
+	graphtest.Speed(b, func() graph.Backend {
+		back, err := New(Options{Threads: 2})
+		require.NoError(b, err)
+		return back
+	}, graphtest.SpeedOptions{})
 }
