@@ -52,6 +52,18 @@ func readFile(what, path string) (string, error) {
 	return readAll(what, f)
 }
 
+// readTemplate reads the file of a --template flag; no flag gives "", the model's own template.
+func readTemplate(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	source, err := readFile("--template", path)
+	if err == nil && source == "" {
+		err = fmt.Errorf("--template: %s is empty", path)
+	}
+	return source, err
+}
+
 func readAll(what string, r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {

@@ -53,7 +53,7 @@ func main() { os.Exit(mainCode()) }
 func mainCode() int {
 	var c commands
 	code := -1
-	parser := kong.Must(&c, kong.Name("minfer-cli"), kong.UsageOnError(), kong.Exit(func(n int) { code = n }),
+	parser := kong.Must(&c, kong.Name("minfer-cli"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(n int) { code = n }),
 		kong.Description("Runs Qwen2, Qwen2.5 and Qwen3 models from GGUF files.\n\nExample: minfer-cli run \"Tell me a story about a brave mouse and a lamp.\""))
 	kctx, err := parser.Parse(os.Args[1:])
 	if code >= 0 { // --help

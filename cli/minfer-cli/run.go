@@ -125,11 +125,9 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	template := ""
-	if c.Template != "" {
-		if template, err = readFile("--template", c.Template); err != nil {
-			return err
-		}
+	template, err := readTemplate(c.Template)
+	if err != nil {
+		return err
 	}
 	m, err := c.load(a, template)
 	if err != nil {

@@ -29,14 +29,9 @@ func (c *templateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	source := ""
-	if c.Template != "" {
-		if source, err = readFile("--template", c.Template); err != nil {
-			return err
-		}
-		if source == "" {
-			return fmt.Errorf("--template: %s is empty", c.Template)
-		}
+	source, err := readTemplate(c.Template)
+	if err != nil {
+		return err
 	}
 	f, path, err := c.file()
 	if err != nil {
