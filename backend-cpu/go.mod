@@ -10,4 +10,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 )
 
-require golang.org/x/sys v0.41.0 // indirect
+require (
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.41.0 // indirect
+)

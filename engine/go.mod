@@ -15,5 +15,6 @@ require (
 
 require (
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 )
