@@ -40,7 +40,5 @@ var ThirdParty = []Third{
 	{"golang.org/x/sys", []string{"backend-cpu", "engine", "cli", "gguf"}, false,
 		"required by cpuid; files mapped into memory and CPU affinity where package syscall has no call"},
 	{"golang.org/x/sync", []string{"engine", "cli"}, false, "error groups"},
-	{"github.com/ardanlabs/jinja", []string{"engine", "cli"}, false,
-		"chat templates are Jinja programs; the only Go library that renders the references byte-equal"},
 	{"github.com/alecthomas/kong", []string{"cli"}, false, "command line"},
 }
