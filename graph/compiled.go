@@ -255,7 +255,8 @@ func (c *Compiled) Output(i int) ([]float32, error) {
 		return nil, err
 	}
 	if o.mem == nil {
-		return nil, fmt.Errorf("graph: output %q: %s keeps it in memory of its own: %w", c.graph.Outputs[i].Name, c.exec.backends[o.backend].Name(), ErrUnsupported)
+		return nil, fmt.Errorf("graph: output %q: %s keeps it in memory of its own: %w",
+			c.graph.Outputs[i].Name, c.exec.backends[o.backend].Name(), ErrUnsupported)
 	}
 	if err := c.exec.sync(o.backend); err != nil {
 		return nil, err

@@ -7,9 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/quant"
@@ -113,7 +112,7 @@ func Run(t *testing.T, newBackend func() graph.Backend, o Options) {
 		o.Tolerance = DefaultTolerance
 	}
 	b := newBackend()
-	defer func() { require.NoError(t, b.Close()) }()
+	defer func() { must(t, b.Close()) }()
 	for _, c := range Cases() {
 		c.data = map[string][]byte{}
 		t.Run(c.Name, func(t *testing.T) { check(t, b, c, o) })
@@ -264,19 +263,21 @@ func check(t *testing.T, b graph.Backend, c Case, o Options) {
 	if o.Skip != nil {
 		if why := o.Skip(c); why != "" {
 			_, err := execute(b, c, true)
-			require.ErrorIs(t, err, graph.ErrUnsupported, "declared as not supported: %s", why)
+			if !errors.Is(err, graph.ErrUnsupported) {
+				t.Fatalf("declared as not supported (%s), but the error is %v", why, err)
+			}
 			return
 		}
 	}
 	want, err := execute(NewReference(ReferenceOptions{Exact: o.ExactActivations}), c, true)
-	require.NoError(t, err, "on the reference")
+	must(t, err)
 	got, err := execute(b, c, true)
-	require.NoError(t, err)
+	must(t, err)
 	compare(t, c, got, want, o.Tolerance(c))
 
 	if c.Op >= graph.OpFusedQKV {
 		fused, err := execute(b, c, false)
-		require.NoError(t, err)
+		must(t, err)
 		compare(t, c, fused, want, o.Tolerance(c))
 		if o.RowInvariant {
 			compare(t, c, fused, got, 0)
@@ -287,10 +288,12 @@ func check(t *testing.T, b graph.Backend, c Case, o Options) {
 	}
 	for row := range c.Params.Rows {
 		alone, err := executeRow(b, c, false, row, got.kv)
-		require.NoError(t, err)
+		must(t, err)
 		for i, out := range alone.outputs {
 			width := len(out)
-			require.Equal(t, bits(got.outputs[i][row*width:][:width]), bits(out), "row %d alone and in company", row)
+			if !slices.Equal(bits(got.outputs[i][row*width:][:width]), bits(out)) {
+				t.Fatalf("output %d: row %d has other bits alone than in company", i, row)
+			}
 		}
 	}
 }
@@ -305,13 +308,15 @@ func bits(x []float32) []uint32 {
 
 func compare(t *testing.T, c Case, got, want *result, tolerance float64) {
 	t.Helper()
-	require.Equal(t, want.shapes, got.shapes)
+	if len(got.shapes) != len(want.shapes) {
+		t.Fatalf("%d outputs, want %d", len(got.shapes), len(want.shapes))
+	}
 	for i := range want.outputs {
 		closeTo(t, fmt.Sprintf("output %d %s", i, want.shapes[i]), got.outputs[i], want.outputs[i], tolerance)
 	}
 	for i := range want.kv {
 		if tolerance == 0 {
-			require.Equal(t, want.kv[i], got.kv[i], "KV region %d", i)
+			equalBytes(t, fmt.Sprintf("KV region %d", i), got.kv[i], want.kv[i])
 			continue
 		}
 		typ := c.KV.KeyType
@@ -320,7 +325,7 @@ func compare(t *testing.T, c Case, got, want *result, tolerance float64) {
 		}
 		kvTolerance := tolerance + nextNumber[typ]
 		g, w := make([]float32, len(got.kv[i])/typ.BlockBytes()*typ.BlockElems()), make([]float32, len(want.kv[i])/typ.BlockBytes()*typ.BlockElems())
-		require.NoError(t, errors.Join(quant.Dequantize(typ, g, got.kv[i]), quant.Dequantize(typ, w, want.kv[i])))
+		must(t, errors.Join(quant.Dequantize(typ, g, got.kv[i]), quant.Dequantize(typ, w, want.kv[i])))
 		closeTo(t, fmt.Sprintf("KV region %d", i), g, w, kvTolerance)
 	}
 }
@@ -334,13 +339,15 @@ func closeTo(t *testing.T, what string, got, want []float32, tolerance float64) 
 	worst, at := 0.0, 0
 	for i, w := range want {
 		if g := got[i]; g != g != (w != w) {
-			require.Failf(t, "NaN", "%s: element %d is %v, want %v", what, i, g, w)
+			t.Fatalf("%s: element %d is %v, want %v", what, i, g, w)
 		}
 		if d := math.Abs(float64(got[i]) - float64(w)); d > worst {
 			worst, at = d, i
 		}
 	}
-	require.LessOrEqualf(t, worst, tolerance*scale, "%s: element %d is %v, want %v; the largest is %v", what, at, got[at], want[at], scale)
+	if !(worst <= tolerance*scale) {
+		t.Fatalf("%s: element %d is %v, want %v within %g of the largest, %v: off by %g", what, at, got[at], want[at], tolerance, scale, worst/scale)
+	}
 }
 
 func checkCopyCells(t *testing.T, b graph.Backend) {
@@ -348,16 +355,16 @@ func checkCopyCells(t *testing.T, b graph.Backend) {
 		r := graph.KVRegion{Type: typ, RowBytes: int64(typ.RowBytes(96)), Cells: 50}
 		var err error
 		r.Buffer, err = b.Alloc(r.RowBytes * 50)
-		require.NoError(t, err)
+		must(t, err)
 		for _, m := range [][3]int{{0, 3, 40}, {3, 0, 40}, {10, 30, 20}, {7, 7, 5}, {49, 0, 1}, {0, 0, 0}} {
 			want := randomCells(r, 1)
-			require.NoError(t, b.Write(r.Buffer, 0, want))
+			must(t, b.Write(r.Buffer, 0, want))
 			dst, src, n := int64(m[0])*r.RowBytes, int64(m[1])*r.RowBytes, int64(m[2])*r.RowBytes
 			copy(want[dst:dst+n], slices.Clone(want[src:src+n]))
-			require.NoError(t, b.CopyCells(r, m[0], m[1], m[2]))
+			must(t, b.CopyCells(r, m[0], m[1], m[2]))
 			got := make([]byte, len(want))
-			require.NoError(t, b.Read(got, r.Buffer, 0))
-			require.Equal(t, want, got, "%s: %d cells from %d to %d", typ, m[2], m[1], m[0])
+			must(t, b.Read(got, r.Buffer, 0))
+			equalBytes(t, fmt.Sprintf("%s: %d cells from %d to %d", typ, m[2], m[1], m[0]), got, want)
 		}
 		b.Free(r.Buffer)
 	}
@@ -365,18 +372,19 @@ func checkCopyCells(t *testing.T, b graph.Backend) {
 
 func checkMemory(t *testing.T, b graph.Backend) {
 	buf, err := b.Alloc(1000)
-	require.NoError(t, err)
-	require.EqualValues(t, 1000, buf.Bytes())
+	must(t, err)
+	if buf.Bytes() != 1000 {
+		t.Fatalf("a buffer of 1000 bytes says %d", buf.Bytes())
+	}
 	got := make([]byte, 1000)
 	got[7] = 1
-	require.NoError(t, b.Read(got, buf, 0))
-	require.Equal(t, make([]byte, 1000), got, "new memory is zero")
-	require.NoError(t, b.Write(buf, 500, []byte{1, 2, 3}))
-	require.NoError(t, b.Read(got[:5], buf, 499))
-	require.Equal(t, []byte{0, 1, 2, 3, 0}, got[:5])
+	must(t, b.Read(got, buf, 0))
+	equalBytes(t, "new memory", got, make([]byte, 1000))
+	must(t, b.Write(buf, 500, []byte{1, 2, 3}))
+	must(t, b.Read(got[:5], buf, 499))
+	equalBytes(t, "memory round a write", got[:5], []byte{0, 1, 2, 3, 0})
 	if h, ok := buf.(graph.HostBuffer); ok {
-		require.Len(t, h.HostBytes(), 1000)
-		require.Equal(t, byte(2), h.HostBytes()[501])
+		equalBytes(t, "the host's view", h.HostBytes()[499:1000:1000][:5], got[:5])
 	}
 	b.Free(buf)
 }
@@ -386,9 +394,13 @@ func checkRefusals(t *testing.T, b graph.Backend) {
 	x := &graph.Node{Op: graph.OpInput, Type: quant.F32, Shape: graph.Shape{2, 256}}
 	n := &graph.Node{Op: graph.OpMatMul, Name: "odd", Type: quant.F32, Shape: graph.Shape{2, 8}, In: []*graph.Node{x},
 		Weights: []*graph.Weight{{Name: "odd.weight", Type: quant.IQ2_XS, Shape: graph.Shape{8, 256}}, nil}}
-	require.Error(t, b.SupportsOp(n), "weights of type IQ2_XS")
+	if b.SupportsOp(n) == nil {
+		t.Fatal("it says that it multiplies by IQ2_XS")
+	}
 	w := &graph.Weight{Model: "graphtest", Name: "short.weight", Type: quant.F32, Shape: graph.Shape{4, 4}}
-	require.ErrorContains(t, b.RegisterWeight(w, make([]byte, 60)), "short.weight", "a tensor of the wrong length")
+	if err := b.RegisterWeight(w, make([]byte, 60)); err == nil || !strings.Contains(err.Error(), w.Name) {
+		t.Fatalf("a tensor of 60 bytes instead of 64: the error is %v, want one that names it", err)
+	}
 }
 
 // regions lists K and V of each layer in turn.
@@ -399,4 +411,25 @@ func regions(e *graph.Executor) []graph.KVRegion {
 		all = append(all, keys[i], values[i])
 	}
 	return all
+}
+
+// This package is no test file, so it does without an assertion library: dependents would have to fetch it.
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equalBytes(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d bytes, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s: byte %d is %#x, want %#x", what, i, got[i], want[i])
+		}
+	}
 }
