@@ -384,7 +384,10 @@ func checkMemory(t *testing.T, b graph.Backend) {
 	must(t, b.Read(got[:5], buf, 499))
 	equalBytes(t, "memory round a write", got[:5], []byte{0, 1, 2, 3, 0})
 	if h, ok := buf.(graph.HostBuffer); ok {
-		equalBytes(t, "the host's view", h.HostBytes()[499:1000:1000][:5], got[:5])
+		if len(h.HostBytes()) != 1000 {
+			t.Fatalf("the host sees %d bytes of a buffer of 1000", len(h.HostBytes()))
+		}
+		equalBytes(t, "the host's view", h.HostBytes()[499:504], got[:5])
 	}
 	b.Free(buf)
 }
