@@ -11,7 +11,6 @@ package sys
 #include <string.h>
 
 // The prototypes below are our own, of the driver API's stable ABI (64-bit); no CUDA header is needed to build this.
-// scripts/device/check-abi.sh compares them with cuda.h where one is at hand.
 enum mf_symbol {
 	F_cuInit,
 	F_cuDriverGetVersion,

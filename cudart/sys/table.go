@@ -1,5 +1,5 @@
 // Package sys is the lowest layer: the CUDA driver API as a table of functions. The real table is filled by dlopen
-// (driver_cgo.go); tests put a pure-Go driver in its place (package fake) or wrap one with failures (Inject).
+// (driver_cgo.go); tests put functions of their own in its place or wrap one with failures (Intercept).
 //
 // Functions keep the driver's names without their "cu" prefix and version suffix, and its meaning. Every one returns
 // a Result, which the caller must read. Nothing here locks threads or checks arguments: package cudart does.
