@@ -93,7 +93,12 @@ func (t *Template) Segments(in Input) ([]Segment, error) {
 func (t *Template) render(in Input) (jinja.Str, error) {
 	vars := map[string]jinja.Value{
 		"messages": in.Messages.v, "add_generation_prompt": jinja.Bool(in.AddGenerationPrompt),
-		"bos_token": jinja.Text(t.o.BOS), "eos_token": jinja.Text(t.o.EOS), "tools": jinja.None{},
+		"tools": jinja.None{}, "documents": jinja.None{},
+	}
+	for name, text := range map[string]string{"bos_token": t.o.BOS, "eos_token": t.o.EOS} {
+		if text != "" { // not defined without such a token
+			vars[name] = jinja.Text(text)
+		}
 	}
 	if in.Messages.v == nil {
 		vars["messages"] = jinja.NewList()

@@ -23,11 +23,21 @@ func Messages(rolesAndContents ...string) Value {
 	var items []jinja.Value
 	for i := 0; i+1 < len(rolesAndContents); i += 2 {
 		d := jinja.NewDict()
-		d.Set(jinja.Text("role"), jinja.Literal(rolesAndContents[i]))
+		d.Set(jinja.Text("role"), role(rolesAndContents[i]))
 		d.Set(jinja.Text("content"), jinja.Literal(rolesAndContents[i+1]))
 		items = append(items, d)
 	}
 	return Value{jinja.NewList(items...)}
+}
+
+// role is a role's name. Templates build control tokens of the well-known ones ("<|" + role + "|>"), so these count as template text; no
+// other text of a conversation does.
+func role(name string) jinja.Value {
+	switch name {
+	case "system", "user", "assistant", "tool", "developer":
+		return jinja.Text(name)
+	}
+	return jinja.Literal(name)
 }
 
 // UnmarshalJSON keeps what encoding/json would lose. A key that occurs again gets its last value, as in Python.
@@ -84,6 +94,9 @@ func decode(d *json.Decoder, depth int) (jinja.Value, error) {
 			e, err := decode(d, depth+1)
 			if err != nil {
 				return nil, err
+			}
+			if s, ok := e.(jinja.Str); ok && k == "role" {
+				e = role(s.String())
 			}
 			dict.Set(jinja.Literal(k.(string)), e)
 		}

@@ -70,7 +70,7 @@ func (e *constExpr) eval(*run, *scope) Value { return e.v }
 
 func (e *nameExpr) eval(r *run, sc *scope) Value {
 	r.step(1)
-	if v, ok := sc.get(e.name); ok {
+	if v, ok := sc.get(r, e.name); ok {
 		return v
 	}
 	return Undefined{"'" + e.name + "' is undefined"}

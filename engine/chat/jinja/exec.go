@@ -225,7 +225,7 @@ func (s *setStmt) exec(r *run, sc *scope, w *builder) signal {
 		r.assign(sc, s.names, v)
 		return sigNone
 	}
-	target, _ := sc.get(s.names[0])
+	target, _ := sc.get(r, s.names[0])
 	ns, ok := target.(*namespace)
 	if !ok {
 		fail(ErrRuntime, "cannot assign attribute on non-namespace object %q", s.names[0])

@@ -51,8 +51,9 @@ type scope struct {
 	names  map[string]Value
 }
 
-func (s *scope) get(name string) (Value, bool) {
+func (s *scope) get(r *run, name string) (Value, bool) {
 	for ; s != nil; s = s.parent {
+		r.step(1)
 		if v, ok := s.names[name]; ok {
 			return v, true
 		}

@@ -133,7 +133,7 @@ func (w *builder) done() Str { return Str{s: string(w.b), lit: w.lit} }
 // mapRunes builds a string by replacing each code point; a literal one stays literal.
 func (r *run) mapRunes(s Str, f func(i int, c rune) string) Str {
 	w := &builder{r: r}
-	r.scan(len(s.s))
+	r.step(len(s.s) / 8) // a call for each code point
 	if len(s.lit) == 0 {
 		for i, c := range s.s {
 			w.text(f(i, c))
