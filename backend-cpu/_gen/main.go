@@ -22,8 +22,10 @@ func main() {
 		singles()
 		quantizer()
 		dots()
+		probes()
 	case "avx512":
 		tiles512()
+		probes512()
 	}
 	Generate()
 }

@@ -126,3 +126,9 @@ func dotBF16x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xSt
 
 // dotBF16x2x2 multiplies 2 weight rows with 2 rows of activations, groups of 16 columns. Strides are in bytes.
 func dotBF16x2x2(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
+
+// peakAVX2 does n times 10 multiply-add triples of 32 products, from registers only.
+func peakAVX2(n int)
+
+// readAVX2 loads n bytes, a multiple of 256.
+func readAVX2(p *byte, n int)

@@ -63,3 +63,6 @@ func tileV6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, 
 
 // tileV6x8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
 func tileV6x8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+
+// peakVNNI does n times 16 vpdpbusd of 64 products, from registers only.
+func peakVNNI(n int)
