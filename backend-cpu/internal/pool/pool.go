@@ -186,9 +186,14 @@ func (p *Pool) barrier() {
 }
 
 func relax(i int) {
-	if i < spins {
+	switch {
+	case i < spins:
 		pause()
-	} else {
+	case i < spins+yields:
+		runtime.Gosched()
+	default:
+		// A long wait: as a rule the worker that is waited for has lost its core to another program. Give it one.
+		yieldThread()
 		runtime.Gosched()
 	}
 }
