@@ -207,16 +207,15 @@ func (s single) block(r rows8, a, tmp Register, b int) {
 		if s.shift >= 0 {
 			switch {
 			case !s.halves:
-				VPBROADCASTD(act(actS32), Y3)
+				VPBROADCASTD(act(actN32), Y3)
 			case h == 0:
-				VPBROADCASTD(act(actS16), Y3)
+				VPBROADCASTD(act(actN16), Y3)
 			default:
-				VPBROADCASTD(act(actS32), Y4)
+				VPBROADCASTD(act(actN32), Y4)
 				VPSUBD(Y3, Y4, Y3)
-				// Y3 held the first half's sum, not yet shifted
 			}
-			VPSLLD(U8(s.shift), Y3, Y5)
-			VPSUBD(Y5, y, y)
+			VPSRAD(U8(7-s.shift), Y3, Y5)
+			VPADDD(Y5, y, y)
 		}
 		VCVTDQ2PS(y, y)
 		if s.scales == nil {

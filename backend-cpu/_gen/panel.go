@@ -15,7 +15,7 @@ const (
 const (
 	actD    = 32
 	actDS   = 36
-	actS32  = 40
-	actS16  = 44
+	actN32  = 40
+	actN16  = 44
 	actSize = 48
 )

@@ -70,8 +70,12 @@ func quantizer() {
 	VMULSS(X4, X2, X2)
 	VMOVSS(X4, Mem{Base: out, Disp: actD})
 	VMOVSS(X2, Mem{Base: out, Disp: actDS})
-	VMOVD(X1, Mem{Base: out, Disp: actS32})
-	VMOVD(X0, Mem{Base: out, Disp: actS16})
+	for i, y := range []VecPhysical{X1, X0} { // the sums times -128
+		VPSLLD(U8(7), y, y)
+		VPXOR(X3, X3, X3)
+		VPSUBD(y, X3, y)
+		VMOVD(y, Mem{Base: out, Disp: []int{actN32, actN16}[i]})
+	}
 	ADDQ(U8(actSize), out)
 	SUBQ(I8(-128), x)
 	DECQ(n)

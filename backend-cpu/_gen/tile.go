@@ -147,15 +147,15 @@ func tile(k kind, tokens int) {
 			if k.shift >= 0 { // levels times activations less what the zero level adds
 				switch {
 				case !k.halves:
-					VPBROADCASTD(act(t, actS32), x)
+					VPBROADCASTD(act(t, actN32), x)
 				case h == 0:
-					VPBROADCASTD(act(t, actS16), x)
+					VPBROADCASTD(act(t, actN16), x)
 				default:
-					VPBROADCASTD(act(t, actS32), x)
-					VPBROADCASTD(act(t, actS16), y)
+					VPBROADCASTD(act(t, actN32), x)
+					VPBROADCASTD(act(t, actN16), y)
 					VPSUBD(y, x, x)
 				}
-				VPSLLD(U8(k.shift), x, x)
+				VPSRAD(U8(7-k.shift), x, x)
 			}
 			VBROADCASTSS(act(t, actD), y)
 			if k.min {
@@ -164,7 +164,7 @@ func tile(k kind, tokens int) {
 			for v := range 2 {
 				i := acc(v, t)
 				if k.shift >= 0 {
-					VPSUBD(x, i, i)
+					VPADDD(x, i, i)
 				}
 				VCVTDQ2PS(i, i)
 				VMULPS(Mem{Base: p, Disp: scale + 32*v}, y, z)

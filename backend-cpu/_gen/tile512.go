@@ -10,17 +10,16 @@ import (
 
 func tiles512() {
 	for _, k := range []kind{
-		{name: "V8", shift: 7}, {name: "V4", shift: 3}, {name: "V5", shift: 4},
-		{name: "VMin", shift: -1, min: true}, {name: "V6", shift: 5, halves: true},
+		{name: "V"}, {name: "VMin", min: true}, {name: "VHalf", halves: true},
 	} {
-		for _, t := range []int{1, 2, 4, 8} {
+		for _, t := range []int{1, 2, 4, 8, 12} {
 			tile512(k, t)
 		}
 	}
 }
 
-// tile512 is tile with VNNI: four products and their sum in one instruction, 16 rows in a register. Sums start at what the
-// zero level takes away, so offsets cost nothing a column.
+// tile512 is tile with VNNI: four products and their sum in one instruction, 16 rows in a register. Levels of
+// types without minimums have 128 added, and sums start at -128 times the activations' sum, so the offset is free.
 func tile512(k kind, tokens int) {
 	name := fmt.Sprintf("tile%sx%d", k.name, tokens)
 	TEXT(name, NOSPLIT, "func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)")
@@ -31,11 +30,13 @@ func tile512(k kind, tokens int) {
 	a := Load(Param("acts"), GP64()).(Register)
 	act := newRows8(a, Load(Param("actStride"), GP64()).(Register))
 	blocks := Load(Param("blocks"), GP64()).(GPVirtual)
-	z := []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15}
-	acc, facc := z[:8], z[8:]
-	w, x, y, scale, low, zero := []VecPhysical{Z16, Z17}, Z18, Z19, Z20, Z21, Z31
-
-	VPXORD(zero, zero, zero)
+	acc := []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11}
+	facc := []VecPhysical{Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23}
+	w, y, scale, low := []VecPhysical{Z24, Z25}, Z26, Z27, Z28
+	if tokens > 8 {
+		out.more()
+		act.more()
+	}
 	for t := range tokens {
 		VMOVUPS(out.at(t, 0), facc[t])
 	}
@@ -47,19 +48,16 @@ func tile512(k kind, tokens int) {
 	for h := range nh {
 		for t := range tokens {
 			switch {
-			case k.shift < 0:
+			case k.min:
 				VPXORD(acc[t], acc[t], acc[t])
-				continue
 			case !k.halves:
-				VPBROADCASTD(act.at(t, actS32), x)
+				VPBROADCASTD(act.at(t, actN32), acc[t])
 			case h == 0:
-				VPBROADCASTD(act.at(t, actS16), x)
+				VPBROADCASTD(act.at(t, actN16), acc[t])
 			default:
-				VPBROADCASTD(act.at(t, actS32), x)
-				VPSUBD_BCST(act.at(t, actS16), x, x)
+				VPBROADCASTD(act.at(t, actN32), acc[t])
+				VPSUBD_BCST(act.at(t, actN16), acc[t], acc[t])
 			}
-			VPSLLD(U8(k.shift), x, x)
-			VPSUBD(x, zero, acc[t])
 		}
 		for g := h * ng; g < (h+1)*ng; g++ {
 			VMOVDQU32(Mem{Base: p, Disp: g * groupSize}, w[g%2])

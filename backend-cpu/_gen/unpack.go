@@ -9,6 +9,7 @@ import (
 // rows8 addresses 8 weight rows that lie a stride apart.
 type rows8 struct {
 	lo, hi, s, s3 Register // rows 0 and 4, the stride, three times the stride
+	top           Register // row 8 where there are 12
 }
 
 func newRows8(base, stride Register) rows8 {
@@ -20,8 +21,11 @@ func newRows8(base, stride Register) rows8 {
 
 func (r rows8) at(row, off int) Mem {
 	m := Mem{Base: r.lo, Disp: off}
-	if row >= 4 {
+	switch row / 4 {
+	case 1:
 		m.Base = r.hi
+	case 2:
+		m.Base = r.top
 	}
 	switch row % 4 {
 	case 1:
@@ -37,6 +41,15 @@ func (r rows8) at(row, off int) Mem {
 func (r rows8) advance(n int) {
 	ADDQ(U32(n), r.lo)
 	ADDQ(U32(n), r.hi)
+	if r.top != nil {
+		ADDQ(U32(n), r.top)
+	}
+}
+
+// more addresses 4 rows more.
+func (r *rows8) more() {
+	r.top = GP64()
+	LEAQ(Mem{Base: r.hi, Index: r.s, Scale: 4}, r.top)
 }
 
 // transpose16 turns 16 bytes at off of each row into 4 vectors: vector k holds bytes 4k to 4k+3, a lane a row.
@@ -75,14 +88,14 @@ var (
 // unpacker opens a function that takes 8 weight rows apart, steps blocks of size bytes each. dst points at the rows' place in
 // the panel's first record. The lines that the next call will read are prefetched, ahead bytes further on.
 func unpacker(name, doc string, size, recs int, consts func(), body func(r rows8, dst Register, arg Mem)) {
-	TEXT(name, NOSPLIT, "func(dst, src *byte, stride, steps, ahead int, flip uint64)")
+	TEXT(name, NOSPLIT, "func(dst, src *byte, stride, steps, ahead int, bias uint64)")
 	Doc(name + " " + doc)
 	dst := Load(Param("dst"), GP64()).(Register)
 	src := Load(Param("src"), GP64()).(Register)
 	stride := Load(Param("stride"), GP64()).(Register)
 	steps := Load(Param("steps"), GP64()).(GPVirtual)
 	ahead := Load(Param("ahead"), GP64()).(GPVirtual)
-	flip, err := Param("flip").Resolve()
+	bias, err := Param("bias").Resolve()
 	if err != nil {
 		panic(err)
 	}
@@ -99,7 +112,7 @@ func unpacker(name, doc string, size, recs int, consts func(), body func(r rows8
 			PREFETCHT0(pf.at(i, line))
 		}
 	}
-	body(r, dst, flip.Addr)
+	body(r, dst, bias.Addr)
 	r.advance(size)
 	ADDQ(U32(recs*recSize), dst)
 	DECQ(steps)
@@ -127,15 +140,15 @@ func dwords(v uint32, y VecPhysical) {
 }
 
 func unpackers() {
-	// Q8_0: d, 32 levels. flip is XORed to each level: 0, or 0x80 to make them unsigned.
-	unpacker("unpackQ8_0", "takes 8 rows of Q8_0 apart; flip is XORed to the levels.", 34, 1, nil,
-		func(r rows8, dst Register, flip Mem) {
-			VPBROADCASTQ(flip, Y15)
+	// bias is 8 equal bytes that are added to the levels of types without minimums.
+	unpacker("unpackQ8_0", "takes 8 rows of Q8_0 apart; bias is added to the levels.", 34, 1, nil,
+		func(r rows8, dst Register, bias Mem) {
+			VPBROADCASTQ(bias, Y15)
 			r.halves(0, Y14)
 			VMOVUPS(Y14, Mem{Base: dst, Disp: recScale})
 			for h := range 2 {
 				for k, v := range r.transpose16(2+16*h, work) {
-					VPXOR(v, Y15, v)
+					VPADDB(v, Y15, v)
 					VMOVDQU(v, level(dst, 0, 4*h+k))
 				}
 			}
@@ -149,8 +162,11 @@ func unpackers() {
 				dwords(0x80402010, Y12)
 			}
 		}
-		unpacker("unpack"+name, "takes 8 rows of "+name+" apart; levels stay unsigned.", size, 1, consts,
-			func(r rows8, dst Register, _ Mem) {
+		unpacker("unpack"+name, "takes 8 rows of "+name+" apart; bias is added to the levels of types without minimums.", size, 1, consts,
+			func(r rows8, dst Register, bias Mem) {
+				if min == 0 {
+					VPBROADCASTQ(bias, Y9)
+				}
 				r.halves(0, Y14)
 				VMOVUPS(Y14, Mem{Base: dst, Disp: recScale})
 				if min > 0 {
@@ -184,6 +200,9 @@ func unpackers() {
 							VPCMPEQB(one, Y5, Y5)
 							VPAND(Y13, Y5, Y5)
 							VPOR(Y5, y, y)
+						}
+						if min == 0 {
+							VPADDB(Y9, y, y)
 						}
 						VMOVDQU(y, level(dst, 0, g))
 					}
@@ -234,9 +253,10 @@ func unpackers() {
 				}
 			}
 		})
-	unpacker("unpackQ6_K", "takes 8 rows of Q6_K superblocks apart; levels stay unsigned.", 210, 8, func() { bytes32(15, Y15); bytes32(48, Y14) },
-		func(r rows8, dst Register, _ Mem) {
+	unpacker("unpackQ6_K", "takes 8 rows of Q6_K superblocks apart; bias is added to the levels.", 210, 8, func() { bytes32(15, Y15); bytes32(48, Y14) },
+		func(r rows8, dst Register, bias Mem) {
 			r.sixScales(dst, Y13)
+			VPBROADCASTQ(bias, Y12)
 			for n := range 2 {
 				for h := range 2 {
 					high := r.transpose16(128+32*n+16*h, work2)
@@ -253,6 +273,7 @@ func unpackers() {
 								shiftTo(hb, 2*q+4*i-4, Y5)
 								VPAND(Y14, Y5, Y5)
 								VPOR(Y5, y, y)
+								VPADDB(Y12, y, y)
 								VMOVDQU(y, level(dst, 4*n+q+2*i, 4*h+k))
 							}
 						}

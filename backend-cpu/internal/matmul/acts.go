@@ -13,9 +13,9 @@ const (
 type block struct {
 	q   [blockLen]int8
 	d   float32
-	ds  float32 // d * float32(s32): what a weight block's minimum is multiplied with
-	s32 int32   // sum of q
-	s16 int32   // sum of the first 16 of q
+	ds  float32 // d times the sum of q: what a weight block's minimum is multiplied with
+	n32 int32   // -128 times the sum of q: what levels with 128 added give too much
+	n16 int32   // -128 times the sum of the first 16 of q
 }
 
 // Acts holds activation rows rounded to int8 in blocks of 32. Its storage is reused from step to step.
@@ -87,7 +87,7 @@ func quantizeGeneric(out []block, x []float32) (finite bool) {
 			id = 127 / amax
 		}
 		o := &out[b]
-		o.s16, o.s32 = 0, 0
+		var s16, s32 int32
 		for i, f := range v {
 			y := float32(f * id)
 			switch {
@@ -100,13 +100,14 @@ func quantizeGeneric(out []block, x []float32) (finite bool) {
 			}
 			q := int32(math.RoundToEven(float64(y)))
 			o.q[i] = int8(q)
-			o.s32 += q
+			s32 += q
 			if i < 16 {
-				o.s16 += q
+				s16 += q
 			}
 		}
 		o.d = amax / 127
-		o.ds = o.d * float32(o.s32)
+		o.ds = o.d * float32(s32)
+		o.n32, o.n16 = -128*s32, -128*s16
 	}
 	return finite
 }

@@ -4,29 +4,29 @@
 
 package matmul
 
-// unpackQ8_0 takes 8 rows of Q8_0 apart; flip is XORed to the levels.
-func unpackQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ8_0 takes 8 rows of Q8_0 apart; bias is added to the levels.
+func unpackQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackQ4_0 takes 8 rows of Q4_0 apart; levels stay unsigned.
-func unpackQ4_0(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ4_0 takes 8 rows of Q4_0 apart; bias is added to the levels of types without minimums.
+func unpackQ4_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackQ4_1 takes 8 rows of Q4_1 apart; levels stay unsigned.
-func unpackQ4_1(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ4_1 takes 8 rows of Q4_1 apart; bias is added to the levels of types without minimums.
+func unpackQ4_1(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackQ5_0 takes 8 rows of Q5_0 apart; levels stay unsigned.
-func unpackQ5_0(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ5_0 takes 8 rows of Q5_0 apart; bias is added to the levels of types without minimums.
+func unpackQ5_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackQ5_1 takes 8 rows of Q5_1 apart; levels stay unsigned.
-func unpackQ5_1(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ5_1 takes 8 rows of Q5_1 apart; bias is added to the levels of types without minimums.
+func unpackQ5_1(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
 // unpackQ4_K takes 8 rows of Q4_K superblocks apart.
-func unpackQ4_K(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+func unpackQ4_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
 // unpackQ5_K takes 8 rows of Q5_K superblocks apart.
-func unpackQ5_K(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+func unpackQ5_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackQ6_K takes 8 rows of Q6_K superblocks apart; levels stay unsigned.
-func unpackQ6_K(dst *byte, src *byte, stride int, steps int, ahead int, flip uint64)
+// unpackQ6_K takes 8 rows of Q6_K superblocks apart; bias is added to the levels.
+func unpackQ6_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
 // tileS8x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
 func tileS8x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)

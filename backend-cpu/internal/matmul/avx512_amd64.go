@@ -4,41 +4,20 @@
 
 package matmul
 
-// tileV8x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV8x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV8x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV8x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV8x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV8x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV8x8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV8x8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV4x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV4x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV4x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV4x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV4x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV4x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV4x8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV4x8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV5x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV5x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV5x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV5x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV5x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV5x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
-
-// tileV5x8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV5x8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
 // tileVMinx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
 func tileVMinx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
@@ -52,17 +31,23 @@ func tileVMinx4(dst *float32, stride int, panel *byte, acts *byte, actStride int
 // tileVMinx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
 func tileVMinx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV6x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV6x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVMinx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV6x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV6x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVHalfx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV6x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVHalfx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileV6x8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileV6x8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVHalfx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+
+// tileVHalfx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVHalfx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+
+// tileVHalfx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
+func tileVHalfx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
 // peakVNNI does n times 16 vpdpbusd of 64 products, from registers only.
 func peakVNNI(n int)

@@ -13,7 +13,7 @@ import (
 const (
 	panelRows = 16
 	recSize   = 640 // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
-	tileRows  = 8   // the most activation rows that a tile takes
+	tileRows  = 12  // the most activation rows that a tile takes
 	maxPanels = 4
 	wideCols  = 2048 // columns of a panel when many activation rows share it: 4 panels stay in a 512 KiB second-level cache
 	thinCols  = 512  // and when few do: a panel stays in the first-level cache
@@ -48,15 +48,15 @@ func (p *panel) reserve() {
 }
 
 type (
-	unpackFunc func(dst, src *byte, stride, steps, ahead int, flip uint64)
+	unpackFunc func(dst, src *byte, stride, steps, ahead int, bias uint64)
 	tileFunc   func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)
 )
 
 // recipe is how a path multiplies weights of a type: how rows become a panel, and the tiles by number of activation rows.
 type recipe struct {
 	unpack unpackFunc
-	flip   uint64
-	tiles  []tileFunc // for 1, 2, 4 (and 8) rows
+	bias   uint64
+	tiles  []tileFunc // by index into tileSizes
 }
 
 func recipeOf(p Path, t quant.Type) recipe {
@@ -84,25 +84,31 @@ func recipeOf(p Path, t quant.Type) recipe {
 }
 
 func recipe512(t quant.Type) recipe {
-	switch t {
-	case quant.Q8_0:
-		return recipe{unpackQ8_0, 0x8080808080808080, tilesV8[:]}
-	case quant.Q4_0:
-		return recipe{unpackQ4_0, 0, tilesV4[:]}
-	case quant.Q4_1:
-		return recipe{unpackQ4_1, 0, tilesVMin[:]}
-	case quant.Q5_0:
-		return recipe{unpackQ5_0, 0, tilesV5[:]}
-	case quant.Q5_1:
-		return recipe{unpackQ5_1, 0, tilesVMin[:]}
-	case quant.Q4_K:
-		return recipe{unpackQ4_K, 0, tilesVMin[:]}
-	case quant.Q5_K:
-		return recipe{unpackQ5_K, 0, tilesVMin[:]}
+	rc := recipeOf(AVX2, t)
+	switch {
+	case hasMin(t):
+		rc.tiles = tilesVMin[:]
+	case t == quant.Q6_K:
+		rc.tiles = tilesVHalf[:]
 	default:
-		return recipe{unpackQ6_K, 0, tilesV6[:]}
+		rc.tiles = tilesV[:]
 	}
+	const each = 0x0101010101010101
+	switch t { // level 128 stands for zero
+	case quant.Q8_0:
+		rc.bias = 128 * each
+	case quant.Q4_0:
+		rc.bias = (128 - 8) * each
+	case quant.Q5_0:
+		rc.bias = (128 - 16) * each
+	case quant.Q6_K:
+		rc.bias = (128 - 32) * each
+	}
+	return rc
 }
+
+// tileSizes are the numbers of activation rows that tiles are written for; AVX2 has the first three.
+var tileSizes = [...]int{1, 2, 4, 8, tileRows}
 
 var (
 	tilesS8    = [...]tileFunc{tileS8x1, tileS8x2, tileS8x4}
@@ -110,11 +116,9 @@ var (
 	tilesU5    = [...]tileFunc{tileU5x1, tileU5x2, tileU5x4}
 	tilesU4Min = [...]tileFunc{tileU4Minx1, tileU4Minx2, tileU4Minx4}
 	tilesU5Min = [...]tileFunc{tileU5Minx1, tileU5Minx2, tileU5Minx4}
-	tilesV8    = [...]tileFunc{tileV8x1, tileV8x2, tileV8x4, tileV8x8}
-	tilesV4    = [...]tileFunc{tileV4x1, tileV4x2, tileV4x4, tileV4x8}
-	tilesV5    = [...]tileFunc{tileV5x1, tileV5x2, tileV5x4, tileV5x8}
-	tilesVMin  = [...]tileFunc{tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8}
-	tilesV6    = [...]tileFunc{tileV6x1, tileV6x2, tileV6x4, tileV6x8}
+	tilesV     = [...]tileFunc{tileVx1, tileVx2, tileVx4, tileVx8, tileVx12}
+	tilesVMin  = [...]tileFunc{tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8, tileVMinx12}
+	tilesVHalf = [...]tileFunc{tileVHalfx1, tileVHalfx2, tileVHalfx4, tileVHalfx8, tileVHalfx12}
 	tilesU6    = [...]tileFunc{tileU6x1, tileU6x2, tileU6x4}
 )
 
@@ -134,7 +138,7 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 // mul goes through the columns in chunks whose panels stay in cache. Between chunks the sums stand in dst.
 func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
 	panels, cols := maxPanels, wideCols
-	if a.rows <= tileRows {
+	if a.rows <= 8 {
 		panels, cols = 1, thinCols
 	}
 	rowBytes, elems, size := w.Type.RowBytes(w.Cols), w.Type.BlockElems(), w.Type.BlockBytes()
@@ -153,8 +157,8 @@ func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0,
 			for i := 0; i < n; i += panelRows {
 				src := unsafe.Pointer(unsafe.SliceData(w.Data[p.first(w, o+i)*rowBytes+c/elems*size:]))
 				to := unsafe.Pointer(&p.levels[i/panelRows*width/blockLen*recSize])
-				rc.unpack((*byte)(to), (*byte)(src), rowBytes, width/elems, ahead, rc.flip)
-				rc.unpack((*byte)(unsafe.Add(to, 32)), (*byte)(unsafe.Add(src, 8*rowBytes)), rowBytes, width/elems, ahead, rc.flip)
+				rc.unpack((*byte)(to), (*byte)(src), rowBytes, width/elems, ahead, rc.bias)
+				rc.unpack((*byte)(unsafe.Add(to, 32)), (*byte)(unsafe.Add(src, 8*rowBytes)), rowBytes, width/elems, ahead, rc.bias)
 			}
 			p.tiles(rc, dst, stride, w, a, o, n, c, width)
 		}
@@ -169,10 +173,10 @@ func (p *panel) tiles(rc recipe, dst []float32, stride int, w Weight, a *Acts, o
 	nb := a.k / blockLen
 	for r := 0; r < a.rows; {
 		size := len(rc.tiles) - 1
-		for 1<<size > a.rows-r {
+		for tileSizes[size] > a.rows-r {
 			size--
 		}
-		rows := 1 << size
+		rows := tileSizes[size]
 		acts := (*byte)(unsafe.Pointer(&a.blocks[r*nb+c/blockLen]))
 		for i := 0; i < n; i += panelRows {
 			levels := &p.levels[i/panelRows*width/blockLen*recSize]
