@@ -51,7 +51,7 @@ func (e *Error) Unwrap() error { return e.Kind }
 // Limits bound what one template may spend. The zero value of a field means its default.
 type Limits struct {
 	Source int   // bytes of template source; default 256 KiB (the largest public templates have about 30 KiB)
-	Steps  int64 // steps of one rendering: nodes evaluated, loop rounds, and bytes scanned / 32; default 4 million
+	Steps  int64 // steps of one rendering: nodes evaluated, loop rounds, and bytes scanned / 32; default 2 million
 	Bytes  int64 // bytes allocated in one rendering, counted when made and never given back; default 32 MiB
 	Calls  int   // macro calls inside one another; default 64
 }
@@ -69,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 		l.Source = 256 << 10
 	}
 	if l.Steps == 0 {
-		l.Steps = 4_000_000
+		l.Steps = 2_000_000
 	}
 	if l.Bytes == 0 {
 		l.Bytes = 32 << 20
