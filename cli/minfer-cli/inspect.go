@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/minfer-go/minfer/engine"
@@ -97,12 +99,31 @@ func (c *inspectCmd) Run(a *app) error {
 func metadataEntry(e gguf.KV) metaEntry {
 	m := metaEntry{Key: e.Key, Type: e.Value.Kind().String()}
 	if e.Value.Kind() != gguf.Array {
-		m.Value = e.Value.Any()
+		m.Value = finite(e.Value.Any())
 		return m
 	}
 	m.Type, m.Count = e.Value.Elem().String()+"[]", e.Value.Len()
-	m.Value = e.Value.Head(maxShown)
+	head := e.Value.Head(maxShown)
+	for i := range head {
+		head[i] = finite(head[i])
+	}
+	m.Value = head
 	return m
+}
+
+// finite turns what JSON has no number for into its name.
+func finite(x any) any {
+	var f float64
+	switch x := x.(type) {
+	case float32:
+		f = float64(x)
+	case float64:
+		f = x
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Sprint(f)
+	}
+	return x
 }
 
 // estimate adds what running the model would take, or why it can't be run.
@@ -136,9 +157,9 @@ func (in inspection) print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nmetadata (%d)\n", len(in.Metadata))
 	for _, m := range in.Metadata {
-		value := fmt.Sprintf("%v", m.Value)
-		if s, ok := m.Value.(string); ok {
-			value = fmt.Sprintf("%q", s)
+		value := fmt.Sprint(m.Value)
+		if strings.HasPrefix(m.Type, gguf.String.String()) {
+			value = fmt.Sprintf("%q", m.Value) // a string's or an array's, each quoted
 		}
 		if r := []rune(value); len(r) > 100 {
 			value = string(r[:100]) + "…"

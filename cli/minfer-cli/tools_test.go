@@ -196,6 +196,32 @@ func TestVocabularyOnly(t *testing.T) {
 	assertOneLine(t, r)
 }
 
+// No value in a file may steer the terminal that shows it (names with control characters gguf refuses), and JSON stays JSON.
+func TestInspectHostileValues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	w, err := gguf.NewWriter(out, gguf.WriterOptions{})
+	require.NoError(t, err)
+	require.NoError(t, w.Set("odd", "c\x1b[2Jd"))
+	require.NoError(t, w.Set("list", []string{"\x1b[2J", "\n"}))
+	require.NoError(t, w.Set("nan", float32(math.NaN())))
+	require.NoError(t, w.Set("inf", []float64{math.Inf(-1), 1}))
+	require.NoError(t, w.Close())
+	require.NoError(t, out.Close())
+	text := ok(t, "inspect", path)
+	assert.NotContains(t, text, "\x1b")
+	assert.Contains(t, text, `c\x1b[2Jd`)
+	var in inspection
+	decode(t, ok(t, "inspect", "--json", path), &in)
+	values := map[string]any{}
+	for _, m := range in.Metadata {
+		values[m.Key] = m.Value
+	}
+	assert.Equal(t, "NaN", values["nan"])
+	assert.Equal(t, []any{"-Inf", 1.0}, values["inf"])
+}
+
 func TestTop(t *testing.T) {
 	logits := []float32{1, 5, 3, 5, 2}
 	assert.Equal(t, []topLogit{{1, 5}, {3, 5}, {2, 3}}, top(logits, 3))
