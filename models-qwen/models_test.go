@@ -61,6 +61,14 @@ func (s *spec) add(name string, typ quant.Type, shape ...int) {
 
 func (s *spec) open(t *testing.T) *gguf.File {
 	t.Helper()
+	f, err := gguf.OpenBytes(s.bytes(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+func (s *spec) bytes(t *testing.T) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	w, err := gguf.NewWriter(&out, gguf.WriterOptions{})
 	require.NoError(t, err)
@@ -78,10 +86,7 @@ func (s *spec) open(t *testing.T) *gguf.File {
 		require.NoError(t, w.WriteTensor(x.name, make([]byte, n)))
 	}
 	require.NoError(t, w.Close())
-	f, err := gguf.OpenBytes(out.Bytes())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	return f
+	return out.Bytes()
 }
 
 // small is a valid file of two layers: width 64, 4 heads of 16 with 2 KV heads, feed-forward 96, 40 rows of vocabulary.
@@ -267,4 +272,35 @@ func TestBuild(t *testing.T) {
 			require.Equal(t, 3, g.Outputs[i+1].Shape[0])
 		}
 	}
+}
+
+// countingReader counts the bytes read through it.
+type countingReader struct {
+	*bytes.Reader
+	n int
+}
+
+func (r *countingReader) ReadAt(p []byte, off int64) (int, error) {
+	r.n += len(p)
+	return r.Reader.ReadAt(p, off)
+}
+
+// TestBuildReadsNoWeights: graphs are built from metadata; not a byte of the file is read for it.
+func TestBuildReadsNoWeights(t *testing.T) {
+	data := small(Qwen3).bytes(t)
+	r := &countingReader{Reader: bytes.NewReader(data)}
+	f, err := gguf.OpenReaderAt(r, int64(len(data)))
+	require.NoError(t, err)
+	defer f.Close()
+	m, err := New(f)
+	require.NoError(t, err)
+	require.Positive(t, r.n, "the header came through the reader")
+	r.n = 0
+	_, err = m.Build(params)
+	require.NoError(t, err)
+	require.Zero(t, r.n)
+	tensor, _ := f.Tensor("blk.0.attn_q.weight")
+	_, err = f.TensorBytes(tensor)
+	require.NoError(t, err)
+	require.Positive(t, r.n, "weights would have been counted")
 }
