@@ -1,5 +1,4 @@
-// Package bench measures a model on this machine: tokens a second in prefill and decode, and what share of the machine's own limits
-// that is.
+// Package bench measures a model on this machine: tokens a second in prefill and decode, with the bytes and products behind them.
 package bench
 
 import (
@@ -41,10 +40,7 @@ type Result struct {
 	Spread  float64   `json:"spread"` // (largest - smallest) / median time
 	GBs     float64   `json:"gb_per_second"`
 	GMACs   float64   `json:"gmac_per_second"`
-	// Shares of the machine's own limits, 0 where none was measured.
-	OfBandwidth float64 `json:"of_bandwidth,omitempty"`
-	OfInt8Peak  float64 `json:"of_int8_peak,omitempty"`
-	Checked     bool    `json:"checked"` // finite logits, and the same best token as a reference step
+	Checked bool      `json:"checked"` // finite logits, and the same best token as a reference step
 }
 
 // work is what one test reads and multiplies, from the shapes alone.

@@ -24,7 +24,7 @@ const (
 
 type commands struct {
 	Run      runCmd      `cmd:"" help:"Answer a prompt."`
-	Bench    benchCmd    `cmd:"" help:"Measure speed, as shares of this machine's own limits."`
+	Bench    benchCmd    `cmd:"" help:"Measure speed: tokens a second, GB/s and GMAC/s."`
 	Inspect  inspectCmd  `cmd:"" help:"Show a model file: metadata, tensors, memory."`
 	Tokenize tokenizeCmd `cmd:"" help:"Show the token ids of a text, or the text of ids."`
 	Template templateCmd `cmd:"" help:"Render a conversation with a model's chat template."`

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"github.com/minfer-go/minfer/cli/defaultmodel"
 	"github.com/minfer-go/minfer/cli/internal/env"
 	"github.com/minfer-go/minfer/engine"
+	"github.com/minfer-go/minfer/engine/tokenizer"
 	"github.com/minfer-go/minfer/gguf"
 	"github.com/minfer-go/minfer/kvformat"
 )
@@ -28,6 +30,20 @@ func (f modelFlag) file() (*gguf.File, string, error) {
 	}
 	file, err := gguf.OpenBytes(defaultmodel.Bytes())
 	return file, defaultmodel.Name, err
+}
+
+// vocabulary opens the model's file, to be closed by the caller, and its tokenizer; a file without tensors will do.
+func (f modelFlag) vocabulary() (*gguf.File, *tokenizer.Tokenizer, error) {
+	file, path, err := f.file()
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := tokenizer.FromGGUF(file)
+	if err != nil {
+		file.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, tok, nil
 }
 
 // engineFlags say how a model is run.

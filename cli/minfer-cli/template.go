@@ -33,15 +33,11 @@ func (c *templateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f, path, err := c.file()
+	f, tok, err := c.vocabulary()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	tok, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	t, err := engine.CompileTemplate(f, tok, source, a.notice)
 	if err != nil {
 		return err

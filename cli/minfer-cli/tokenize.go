@@ -6,8 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/minfer-go/minfer/engine/tokenizer"
 )
 
 type tokenizeCmd struct {
@@ -30,15 +28,11 @@ func (c *tokenizeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f, path, err := c.file()
+	f, tok, err := c.vocabulary()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	tok, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	if c.Decode {
 		ids, err := parseIDs(text)
 		if err != nil {
