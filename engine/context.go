@@ -68,6 +68,7 @@ type Context struct {
 	inputs [graph.NumInputs][]int32
 	logits [][]float32 // of the last Step's output rows
 	kept   []float32   // logits copied out of graph runs before the last one of a Step
+	read   []float32   // logits of the last graph run, if its backend keeps them where the host can't see them
 
 	compiled *graph.Compiled // graph of the last run
 }
@@ -226,7 +227,11 @@ func (c *Context) run(rows []Row, outputs int, last bool) error {
 		return err
 	}
 	c.compiled = compiled
-	return c.collect(compiled, outputs, last)
+	if err := c.collect(compiled, outputs, last); err != nil { // an asynchronous backend reports a failed run here
+		c.rollback(rows)
+		return err
+	}
+	return nil
 }
 
 func (c *Context) rollback(rows []Row) {
@@ -264,17 +269,24 @@ func (c *Context) fill(p graph.Params, rows []Row) {
 	}
 }
 
-// collect makes the run's logits available. Those of the last run stay in the graph's buffer; earlier ones are copied,
-// since the next run may overwrite them.
+// collect makes the run's logits available. Those of the last run stay in the graph's buffer if the host sees it; earlier
+// ones are copied, since the next run may overwrite them.
 func (c *Context) collect(compiled *graph.Compiled, outputs int, last bool) error {
 	if outputs == 0 {
 		return nil
 	}
+	nVocab := c.model.cfg().NVocab
 	all, err := compiled.Output(0)
+	if errors.Is(err, graph.ErrUnsupported) { // it is in a device's memory
+		if c.read == nil {
+			c.read = make([]float32, min(c.opts.Batch, maxOutputs)*nVocab)
+		}
+		all = c.read[:outputs*nVocab]
+		err = compiled.ReadOutput(0, 0, all)
+	}
 	if err != nil {
 		return err
 	}
-	nVocab := c.model.cfg().NVocab
 	for i := range outputs {
 		row := all[i*nVocab : (i+1)*nVocab]
 		if !last {
