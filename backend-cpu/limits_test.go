@@ -1,0 +1,53 @@
+package backendcpu
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
+)
+
+func TestLimits(t *testing.T) {
+	for _, path := range Paths() {
+		for _, threads := range []int{1, 2} {
+			p, err := NewProbe(Options{Threads: threads, Path: path})
+			require.NoError(t, err)
+			require.Equal(t, threads, p.Threads())
+			l, err := p.Measure()
+			require.NoError(t, err)
+			require.Greater(t, l.ReadBytes, 1e8, "%s", path)
+			require.Greater(t, l.Int8MACs, 1e7, "%s", path)
+			t.Logf("%s, %d threads: %.1f GB/s, %.1f GMAC/s", path, threads, l.ReadBytes/1e9, l.Int8MACs/1e9)
+			p.Close()
+		}
+	}
+	for _, o := range []Options{{Threads: -1}, {Path: "abacus"}} {
+		_, err := NewProbe(o)
+		require.Error(t, err, "%+v", o)
+	}
+}
+
+// Every byte is read by one worker, and every worker multiplies.
+func TestLimitsSplit(t *testing.T) {
+	const size = 1 << 20
+	for _, workers := range []int{1, 2, 3} {
+		at := 0
+		for w := range workers {
+			lo, hi := pool.Split(size, 4096, w, workers)
+			require.Equal(t, at, lo)
+			at = hi
+		}
+		require.Equal(t, size, at)
+		var calls atomic.Int32
+		loops := make(workStep, workers)
+		for i := range loops {
+			loops[i] = func() { calls.Add(1 << (8 * i)) }
+		}
+		p := pool.New(workers)
+		require.NoError(t, p.Run([]pool.Step{loops, readStep{make([]byte, size)}}))
+		p.Close()
+		require.EqualValues(t, 0x010101&(1<<(8*workers)-1), calls.Load())
+	}
+}
