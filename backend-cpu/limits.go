@@ -21,60 +21,57 @@ const probeBytes = 256 << 20
 // Probe measures Limits, again and again if need be: the memory bandwidth of shared machines changes from second to second.
 type Probe struct {
 	path matmul.Path
-	pool *pool.Pool
 	mem  []byte
 	free func()
 }
 
-// NewProbe makes a probe for o's threads and path. It holds 256 MiB until Close.
-func NewProbe(o Options) (*Probe, error) {
-	if err := o.Validate(); err != nil {
+// NewProbe makes a probe for an instruction path, one of Paths; "": the fastest there is. It holds 256 MiB until Close.
+func NewProbe(path string) (*Probe, error) {
+	o := Options{Path: path}
+	found, err := o.path()
+	if err != nil {
 		return nil, err
 	}
-	path, _ := o.path()
-	if o.Threads == 0 {
-		o.Threads = pool.DefaultThreads()
-	}
-	p := &Probe{path: path, free: func() {}}
 	mem, err := mapMemory(probeBytes)
 	if err != nil {
 		return nil, fmt.Errorf("backendcpu: probe: %d MiB to read: %w", probeBytes>>20, err)
 	}
-	if p.mem = mem; mem != nil {
-		p.free = func() { unmapMemory(mem) }
-	} else {
-		p.mem = make([]byte, probeBytes)
+	p := &Probe{path: found, mem: mem, free: func() { unmapMemory(mem) }}
+	if mem == nil {
+		p.mem, p.free = make([]byte, probeBytes), func() {}
 	}
 	for i := 0; i < len(p.mem); i += 512 {
 		p.mem[i] = byte(i >> 9) // pages that were never written are all the same page
 	}
-	p.pool = pool.New(o.Threads)
 	return p, nil
 }
 
-// Threads is the number of workers that measure together.
-func (p *Probe) Threads() int { return p.pool.Workers() }
-
-// Measure takes some 100 ms. All threads start together, and the time is that of the last one to end.
-func (p *Probe) Measure() (Limits, error) {
-	const tries = 3
-	loops, products := make(workStep, p.pool.Workers()), 0.0
+// Measure takes some 100 ms on so many threads; 0: as many as a backend takes by itself. They start together, and the time is
+// that of the last one to end; the best of three tries counts.
+func (p *Probe) Measure(threads int) (l Limits, err error) {
+	if err := (Options{Threads: threads}).Validate(); err != nil {
+		return l, err
+	}
+	if threads == 0 {
+		threads = pool.DefaultThreads()
+	}
+	workers := pool.New(threads)
+	defer workers.Close()
+	loops, products := make(workStep, threads), 0.0
 	for i := range loops {
 		var n float64
 		loops[i], n = matmul.PeakOnce(p.path)
 		products += n
 	}
-	read, multiply := []pool.Step{readStep{p.mem}}, []pool.Step{loops}
-	var l Limits
-	for range tries {
-		s, err := p.seconds(read)
+	for range 3 {
+		s, err := seconds(workers, readStep{p.mem})
 		if err != nil {
 			return l, err
 		}
 		l.ReadBytes = max(l.ReadBytes, float64(len(p.mem))/s)
 	}
-	for range tries {
-		s, err := p.seconds(multiply)
+	for range 3 {
+		s, err := seconds(workers, loops)
 		if err != nil {
 			return l, err
 		}
@@ -83,15 +80,15 @@ func (p *Probe) Measure() (Limits, error) {
 	return l, nil
 }
 
-func (p *Probe) seconds(steps []pool.Step) (float64, error) {
+func seconds(workers *pool.Pool, s pool.Step) (float64, error) {
+	steps := []pool.Step{s}
 	start := time.Now()
-	err := p.pool.Run(steps)
+	err := workers.Run(steps)
 	return time.Since(start).Seconds(), err
 }
 
-// Close ends the workers and gives the memory back.
+// Close gives the memory back.
 func (p *Probe) Close() {
-	p.pool.Close()
 	p.free()
 	p.mem = nil
 }
@@ -109,3 +106,6 @@ func (s readStep) Run(worker, n int) error {
 type workStep []func()
 
 func (s workStep) Run(worker, _ int) error { s[worker](); return nil }
+
+// AvailableMemory is what the system can give without swapping, in bytes; not ok where that isn't known.
+func AvailableMemory() (n int64, ok bool) { return availableMemory() }
