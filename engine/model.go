@@ -19,24 +19,26 @@ import (
 
 // LoadOptions says how a model is loaded. The zero value is useful.
 type LoadOptions struct {
-	Threads      int           // CPU threads; 0: what affinity and the cgroup's quota allow
-	CPUPath      string        // "avx512", "avx2", "generic"; "": the best there is
-	Backend      graph.Backend // nil: a CPU backend of Threads and CPUPath, closed with the model
-	ChatTemplate string        // Jinja source used in place of the file's
-	Notice       func(string)  // told what a user should know (a missing template, …), a sentence at a time; may be nil
+	Threads      int          // CPU threads; 0: what affinity and the cgroup's quota allow
+	CPUPath      string       // "avx512", "avx2", "generic"; "": the best there is
+	ChatTemplate string       // Jinja source used in place of the file's
+	Notice       func(string) // told what a user should know (a missing template, …), a sentence at a time; may be nil
+
+	// Backend opens what runs the model, once its metadata was read and before any weight: the one decision, for the whole
+	// model. The model closes it. nil: a CPU backend of Threads and CPUPath.
+	Backend func(net *modelsqwen.Model) (graph.Backend, error)
 }
 
 // Model is a loaded model. It is safe for concurrent use; its contexts are not.
 type Model struct {
-	name, path  string
-	file        *gguf.File
-	net         *modelsqwen.Model
-	backend     graph.Backend
-	ownsBackend bool
-	tok         *tokenizer.Tokenizer
-	template    func() (*chat.Template, error)
-	defaults    sample.Params
-	notice      func(string)
+	name, path string
+	file       *gguf.File
+	net        *modelsqwen.Model
+	backend    graph.Backend
+	tok        *tokenizer.Tokenizer
+	template   func() (*chat.Template, error)
+	defaults   sample.Params
+	notice     func(string)
 }
 
 // Load opens a GGUF file (any shard of a split one) and makes its weights known to the backend. Weights stay in the mapped
@@ -60,7 +62,7 @@ func LoadBytes(name string, data []byte, o LoadOptions) (*Model, error) {
 }
 
 func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
-	m := &Model{path: path, file: f, backend: o.Backend, notice: o.Notice}
+	m := &Model{path: path, file: f, notice: o.Notice}
 	if m.notice == nil {
 		m.notice = func(string) {}
 	}
@@ -85,12 +87,14 @@ func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
 		return nil, err
 	}
 	m.template = sync.OnceValues(func() (*chat.Template, error) { return CompileTemplate(f, m.tok, o.ChatTemplate, m.notice) })
-	if m.backend == nil {
-		cpu, err := backendcpu.New(backendcpu.Options{Threads: o.Threads, Path: o.CPUPath})
-		if err != nil {
-			return nil, err
+	if o.Backend == nil {
+		o.Backend = func(*modelsqwen.Model) (graph.Backend, error) {
+			return backendcpu.New(backendcpu.Options{Threads: o.Threads, Path: o.CPUPath})
 		}
-		m.backend, m.ownsBackend = cpu, true
+	}
+	if m.backend, err = o.Backend(m.net); err != nil {
+		m.backend = nil
+		return nil, err
 	}
 	for _, w := range m.net.Weights() {
 		t, _ := f.Tensor(w.Name)
@@ -108,10 +112,8 @@ func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
 // Close releases the backend's weights and the file. Contexts of the model must be closed before.
 func (m *Model) Close() error {
 	var errs []error
-	if m.backend != nil && m.net != nil {
+	if m.backend != nil {
 		m.backend.ReleaseModel(m.net.Fingerprint())
-	}
-	if m.ownsBackend && m.backend != nil {
 		errs = append(errs, m.backend.Close())
 	}
 	if m.file != nil {
