@@ -1,0 +1,5 @@
+//go:build !minfer_embed_kernels
+
+package kernelscuda
+
+var embedded []byte
