@@ -22,6 +22,18 @@ var Gates = []Gate{
 	{"MINFER_MODEL", "string", "", "model file used when -m is not given, instead of the embedded one", true},
 	{"MINFER_THREADS", "int", "0", "CPU threads when -t is not given; 0: what affinity and the cgroup's quota allow", true},
 	{"MINFER_CPU_PATH", "string", "", "instruction path: avx512-vnni, avx2 or generic; empty: the fastest there is", true},
+	{"MINFER_BACKEND", "string", "auto", "what runs the model when --backend is not given: auto, cpu or cuda", true},
+	{"MINFER_CACHE_TYPE", "string", "f16", "KV cache format when --cache-type-k and -v are not given: f32, f16 or q8_0", true},
+	{"MINFER_DISABLE_CUDA", "bool", "0", "behave as if there were no GPU", true},
+	{"MINFER_CUDA_KERNELS", "string", "", "file with the CUDA kernels; empty: beside the program, then the user's cache", true},
+	{"MINFER_NO_CUDA_GRAPH", "bool", "0", "launch CUDA kernels one by one, never replay a step", false},
+	{"MINFER_NO_PREFILL_CAPTURE", "bool", "0", "replay decode steps only", false},
+	{"MINFER_NO_PREFILL_GEMM", "bool", "0", "prefill without tensor cores, by the kernels of decoding", false},
+	{"MINFER_NO_PREWARM", "bool", "0", "load CUDA kernels when first used instead of at the start", false},
+	{"MINFER_CUDA_TILES", "bool", "1", "lay quantised weights out in tiles on the GPU; 0: as in the file", false},
+	{"MINFER_OP_TIMING", "bool", "0", "time every CUDA kernel and print a table at the end, as --profile does", false},
+	{"MINFER_REBUILD_TRACE", "bool", "0", "print counts of compiled and reused graphs and of replays at the end", false},
+	{"MINFER_TRACE", "string", "", "write the times of every node to this file as a Chrome trace", false},
 }
 
 // Get gives a gate's value, or its default. Asking for a variable that isn't a gate is a bug.
@@ -46,13 +58,31 @@ func Int(name string) (int, error) {
 	return n, nil
 }
 
+// Bool gives a switch's value: 1, 0, true, false and the like.
+func Bool(name string) (bool, error) {
+	v := Get(name)
+	if v == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, fmt.Errorf("environment: %s=%q is neither 1 nor 0", name, v)
+	}
+	return on, nil
+}
+
 // Check reports the first malformed value, or a MINFER_ variable that no gate has.
 func Check() error {
 	for _, g := range Gates {
-		if g.Type == "int" {
-			if _, err := Int(g.Name); err != nil {
-				return err
-			}
+		var err error
+		switch g.Type {
+		case "int":
+			_, err = Int(g.Name)
+		case "bool":
+			_, err = Bool(g.Name)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, kv := range os.Environ() {
