@@ -1,10 +1,10 @@
-// Package bench measures a model on this machine: tokens a second in prefill and decode, with the bytes and products behind them.
+// Package bench measures a model on this machine: tokens a second in prefill and decode, the bytes and products behind them, and
+// what share they are of what the machine can do at best, which is measured in the same run.
 package bench
 
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -16,293 +16,183 @@ import (
 type Options struct {
 	Prompts    []int // tokens of prefill tests (pp); 0 entries are left out
 	Gens       []int // tokens of decode tests (tg)
-	Batches    []int // rows a step of batch tests (b): one token for each of so many sequences
+	Batches    []int // sequences of batch tests (b): steps of one token for each of them
 	Depths     []int // tokens already in the context
 	Reps       int
-	Batch      int // rows a graph run at most; 0: engine.DefaultBatch
 	KeyType    kvformat.Format
 	ValueType  kvformat.Format
 	OnProgress func(done, total int)
+
+	// limits replaces the probe of the machine in tests.
+	limits func(threads int) (Limits, error)
 }
 
-// Result of one test.
-type Result struct {
-	Model   string    `json:"model"`
-	Test    string    `json:"test"` // pp512, tg128, b4; with "@d2048" at a depth
-	Kind    string    `json:"kind"`
-	N       int       `json:"n"`
-	Depth   int       `json:"depth"`
-	Backend string    `json:"backend"` // backend, path and threads in effect
-	Threads int       `json:"threads"`
-	KV      string    `json:"kv"`
-	Seconds []float64 `json:"seconds"` // each repetition
-	TokS    float64   `json:"tokens_per_second"`
-	Spread  float64   `json:"spread"` // (largest - smallest) / median time
-	GBs     float64   `json:"gb_per_second"`
-	GMACs   float64   `json:"gmac_per_second"`
-	Checked bool      `json:"checked"` // finite logits, and the same best token as a reference step
-}
+// Limits of repetitions and sizes: more is a slip of the keyboard.
+const (
+	maxReps  = 1000
+	maxTests = 1000
+)
 
-// work is what one test reads and multiplies, from the shapes alone.
-type work struct {
-	bytes int64 // weights and KV rows read
-	macs  int64
-}
-
-// Run measures every test on m, repetition by repetition over all tests, so that drifts of the machine fall on all alike.
-func Run(ctx context.Context, m *engine.Model, threads int, o Options) ([]Result, error) {
-	if o.Reps < 1 {
-		return nil, fmt.Errorf("bench: %d repetitions: want 1 or more", o.Reps)
+// Validate reports what is wrong with the options for a model, or nil.
+func (o Options) Validate(m *engine.Model) error {
+	if o.Reps < 1 || o.Reps > maxReps {
+		return fmt.Errorf("bench: %d repetitions: want 1 to %d", o.Reps, maxReps)
 	}
-	var tests []*test
+	if len(o.Depths) == 0 {
+		return fmt.Errorf("bench: no depth: give at least 0")
+	}
+	tests := o.tests(0)
+	if len(tests) == 0 {
+		return fmt.Errorf("bench: nothing to measure: all of -p, -n and -b are 0")
+	}
+	if n := len(tests) * len(o.Depths); n > maxTests {
+		return fmt.Errorf("bench: %d tests: want %d at most", n, maxTests)
+	}
 	for _, d := range o.Depths {
-		for _, k := range []struct {
-			kind string
-			ns   []int
-		}{{"pp", o.Prompts}, {"tg", o.Gens}, {"b", o.Batches}} {
-			for _, n := range k.ns {
-				if n > 0 {
-					tests = append(tests, &test{kind: k.kind, n: n, depth: d})
-				}
+		if d < 0 {
+			return fmt.Errorf("bench: a depth of %d tokens: want 0 or more", d)
+		}
+		for _, t := range tests {
+			if t.n < 0 {
+				return fmt.Errorf("bench: %s with %d: want 0 or more", t.kind, t.n)
+			}
+			if t.kind == batch && t.n > maxSeqs {
+				return fmt.Errorf("bench: a batch of %d sequences: want %d at most", t.n, maxSeqs)
+			}
+			if limit := m.Config().NCtxTrain; d+t.steps()+1 > limit {
+				return fmt.Errorf("bench: %s at depth %d needs a context of %d tokens, the model has %d: make it or the depth smaller",
+					t.name(), d, d+t.steps()+1, limit)
 			}
 		}
 	}
-	if len(tests) == 0 {
-		return nil, fmt.Errorf("bench: nothing to measure: give -p, -n or -b")
+	return nil
+}
+
+// tests at one depth, in the order they are shown.
+func (o Options) tests(depth int) (tests []*test) {
+	for _, k := range []struct {
+		kind string
+		ns   []int
+	}{{prefill, o.Prompts}, {decode, o.Gens}, {batch, o.Batches}} {
+		for _, n := range k.ns {
+			if n != 0 {
+				tests = append(tests, &test{kind: k.kind, n: n, depth: depth})
+			}
+		}
 	}
-	total := len(tests) * (o.Reps + 1)
-	for rep := -1; rep < o.Reps; rep++ { // -1 is the warm-up, which isn't counted
-		for i, t := range tests {
-			if err := t.open(m, o); err != nil {
+	return tests
+}
+
+// Run measures every test on every model: as a rule one file, loaded with several numbers of threads. All models and tests of a depth
+// take turns, repetition by repetition, so that drifts of the machine fall on all alike; the limits are measured before and after each
+// test, so that it is compared with the machine as it was then.
+func Run(ctx context.Context, models []*engine.Model, o Options) ([]Result, error) {
+	for _, m := range models {
+		if err := o.Validate(m); err != nil {
+			return nil, err
+		}
+	}
+	if o.limits == nil {
+		p := prober{}
+		defer p.close()
+		o.limits = p.measure
+		if path, ok := cpuPath(models); ok {
+			if err := p.open(path); err != nil {
 				return nil, err
 			}
-			d, err := t.once(ctx)
-			if cerr := t.close(); err == nil {
-				err = cerr
+		}
+	}
+	var results []Result
+	total := len(models) * len(o.Depths) * len(o.tests(0)) * (o.Reps + 1)
+	done := 0
+	o.progress(done, total)
+	for _, depth := range o.Depths {
+		var all []*test
+		for _, m := range models {
+			p := &places{model: m, o: o, depth: depth, ctx: o.longest(depth)}
+			defer p.close()
+			for _, t := range o.tests(depth) {
+				t.model, t.places = m, p
+				all = append(all, t)
 			}
-			if err != nil {
-				return nil, fmt.Errorf("bench: %s: %w", t.name(), err)
+		}
+		for rep := -1; rep < o.Reps; rep++ { // -1 is the warm-up, a whole run that isn't counted
+			for _, t := range all {
+				if err := t.repetition(ctx, rep, o); err != nil {
+					return nil, fmt.Errorf("bench: %s: %w", t.name(), err)
+				}
+				done++
+				o.progress(done, total)
 			}
-			if rep >= 0 {
-				t.times = append(t.times, d)
+		}
+		for _, t := range all {
+			results = append(results, t.result(o))
+		}
+		for _, t := range all {
+			if err := t.places.close(); err != nil {
+				return nil, err
 			}
-			if o.OnProgress != nil {
-				o.OnProgress((rep+1)*len(tests)+i+1, total)
-			}
 		}
 	}
-	var out []Result
-	for _, t := range tests {
-		out = append(out, t.result(m, threads, o))
-	}
-	return out, nil
+	return byModel(results, len(models), len(o.Depths)), nil
 }
 
-type test struct {
-	kind     string
-	n, depth int
-	times    []time.Duration
-	c        *engine.Context
-	vocab    int
-	checked  bool
-}
-
-func (t *test) name() string {
-	s := fmt.Sprintf("%s%d", t.kind, t.n)
-	if t.depth > 0 {
-		s += fmt.Sprintf("@d%d", t.depth)
-	}
-	return s
-}
-
-// open makes the context and fills it to the depth; none of it is measured.
-func (t *test) open(m *engine.Model, o Options) (err error) {
-	eo := engine.ContextOptions{Ctx: t.depth + t.n + 1, Batch: o.Batch, KeyType: o.KeyType, ValueType: o.ValueType}
-	if t.kind == "b" {
-		eo.Ctx, eo.Seqs = t.depth+2, t.n
-	}
-	t.vocab = m.Tokenizer().Size()
-	if t.c, err = m.NewContext(eo); err != nil {
-		return err
-	}
-	for seq := range max(eo.Seqs, 1) {
-		if err := t.c.Step(context.Background(), t.rows(t.depth, seq, 0)); err != nil {
-			return err
+// byModel puts the depths of a model together: they were measured depth by depth.
+func byModel(results []Result, models, depths int) (sorted []Result) {
+	n := len(results) / (models * depths)
+	for m := range models {
+		for d := range depths {
+			sorted = append(sorted, results[(d*models+m)*n:][:n]...)
 		}
 	}
-	return nil
+	return sorted
 }
 
-func (t *test) close() error { return t.c.Close() }
-
-// token gives the i-th token of a fixed stream of ordinary ids.
-func (t *test) token(i int) int32 {
-	return int32((uint64(i)*2654435761 + 12345) >> 7 % uint64(min(t.vocab, 32000)-16))
-}
-
-func (t *test) rows(n, seq, from int) []engine.Row {
-	rows := make([]engine.Row, n)
-	for i := range rows {
-		rows[i] = engine.Row{Token: t.token(from + i), Seq: seq}
+func (o Options) progress(done, total int) {
+	if o.OnProgress != nil {
+		o.OnProgress(done, total)
 	}
-	return rows
 }
 
-// once does the test's work once and gives the time of it. The graphs it needs are compiled before.
-func (t *test) once(ctx context.Context) (time.Duration, error) {
-	var rows []engine.Row
-	switch t.kind {
-	case "pp":
-		rows = t.rows(t.n, 0, t.depth)
-		rows[t.n-1].Output = true
-	case "tg":
-		rows = t.rows(1, 0, t.depth)
-		rows[0].Output = true
-	case "b":
-		for seq := range t.n {
-			rows = append(rows, engine.Row{Token: t.token(t.depth), Seq: seq, Output: true})
+// longest is the context that the tests of one sequence need.
+func (o Options) longest(depth int) int {
+	n := 1
+	for _, t := range o.tests(depth) {
+		if t.seqs() == 1 {
+			n = max(n, t.steps())
 		}
 	}
-	if err := t.warm(ctx, rows); err != nil {
-		return 0, err
-	}
-	steps := 1
-	if t.kind == "tg" {
-		steps = t.n
-	}
-	start := time.Now()
-	for i := range steps {
-		if t.kind == "tg" {
-			rows[0].Token = t.token(t.depth + i)
-		}
-		if err := t.c.Step(ctx, rows); err != nil {
-			return 0, err
-		}
-	}
-	d := time.Since(start)
-	best, err := check(t.c.Logits(0))
-	if err != nil {
-		return 0, err
-	}
-	if err := t.compare(ctx, best); err != nil {
-		return 0, err
-	}
-	return d, nil
+	return depth + n + 1
 }
 
-// warm runs the step once so that its graph is compiled and its memory touched, and takes it back.
-func (t *test) warm(ctx context.Context, rows []engine.Row) error {
-	if err := t.c.Step(ctx, rows); err != nil {
-		return err
-	}
-	t.rewind()
-	return nil
-}
-
-func (t *test) rewind() {
-	for seq := range t.c.Options().Seqs {
-		t.c.Truncate(seq, t.depth)
-	}
-}
-
-// compare does the first sequence's tokens again, one row a step, and wants the same best token: the measured run computed the model
-// and not something else. Once for each test.
-func (t *test) compare(ctx context.Context, best int32) error {
-	if t.checked {
-		return nil
-	}
-	t.rewind()
-	n := t.n
-	if t.kind == "b" {
-		n = 1
-	}
-	// All but the last few in one go: every position must hold the right cells, and the last steps take another route than the test.
-	all := t.rows(n, 0, t.depth)
-	head := max(0, n-3)
-	if t.kind == "tg" {
-		head = n - 1
-	}
-	if err := t.c.Step(ctx, all[:head]); err != nil {
-		return err
-	}
-	for _, r := range all[head:] {
-		r.Output = true
-		if err := t.c.Step(ctx, []engine.Row{r}); err != nil {
-			return err
-		}
-	}
-	again, err := check(t.c.Logits(0))
+// repetition measures one test once, between two measurements of the limits. The warm-up also compares with reference steps.
+func (t *test) repetition(ctx context.Context, rep int, o Options) error {
+	threads := threadsOf(t.model)
+	before, err := o.limits(threads)
 	if err != nil {
 		return err
 	}
-	if again != best {
-		return fmt.Errorf("the best token is %d, a reference step says %d", best, again)
+	d, err := t.once(ctx)
+	if err != nil {
+		return err
 	}
-	t.checked = true
+	after, err := o.limits(threads)
+	if err != nil || rep < 0 {
+		return err
+	}
+	about := Limits{ReadBytes: (before.ReadBytes + after.ReadBytes) / 2, Int8MACs: (before.Int8MACs + after.Int8MACs) / 2}
+	t.samples = append(t.samples, sample{d, about})
 	return nil
 }
 
-// check wants finite logits and gives the best token.
-func check(logits []float32) (best int32, err error) {
-	for i, x := range logits {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return 0, fmt.Errorf("logit %d is %g", i, x)
-		}
-		if x > logits[best] {
-			best = int32(i)
-		}
-	}
-	return best, nil
+// sample is one repetition's time, and the limits of the machine about it.
+type sample struct {
+	time   time.Duration
+	limits Limits
 }
 
-func (t *test) result(m *engine.Model, threads int, o Options) Result {
-	times := slices.Clone(t.times)
-	slices.Sort(times)
-	median := times[len(times)/2]
-	w := t.work(m, o)
-	r := Result{
-		Model: m.Name(), Test: t.name(), Kind: t.kind, N: t.n, Depth: t.depth, Backend: m.Describe(), Threads: threads,
-		KV: o.KeyType.String() + "/" + o.ValueType.String(), Checked: t.checked,
-		TokS: float64(t.n) / median.Seconds(), Spread: (times[len(times)-1] - times[0]).Seconds() / median.Seconds(),
-		GBs: float64(w.bytes) / median.Seconds() / 1e9, GMACs: float64(w.macs) / median.Seconds() / 1e9,
-	}
-	for _, d := range t.times {
-		r.Seconds = append(r.Seconds, d.Seconds())
-	}
-	return r
-}
-
-// work of one repetition: matrix products of every row (the output matrix for rows with logits only), each weight read once a graph
-// run, and the KV rows that attention reads.
-func (t *test) work(m *engine.Model, o Options) work {
-	cfg := m.Config()
-	var blocks, output, blockBytes, outputBytes int64
-	for _, w := range m.Net().Weights() {
-		if len(w.Shape) != 2 {
-			continue
-		}
-		switch {
-		case w == m.Net().Output:
-			output, outputBytes = int64(w.Shape.Elems()), w.Bytes()
-		case w == m.Net().TokenEmbd:
-		default:
-			blocks += int64(w.Shape.Elems())
-			blockBytes += w.Bytes()
-		}
-	}
-	key, _ := o.KeyType.RowBytes(cfg.HeadDim)
-	value, _ := o.ValueType.RowBytes(cfg.HeadDim)
-	kvRow := int64(key+value) * int64(cfg.NHeadKV) * int64(cfg.NLayer)
-	attn := 2 * int64(cfg.NHead*cfg.HeadDim*cfg.NLayer) // products a cell and row
-	n, depth := int64(t.n), int64(t.depth)
-	batch := int64(t.c.Options().Batch)
-	switch t.kind {
-	case "pp":
-		runs := (n + batch - 1) / batch
-		return work{runs*blockBytes + outputBytes + kvRow*(depth+n)*runs, n*blocks + output + attn*(n*depth+n*(n+1)/2)}
-	case "tg":
-		cells := n*depth + n*(n+1)/2
-		return work{n*(blockBytes+outputBytes) + kvRow*cells, n*(blocks+output) + attn*cells}
-	}
-	return work{blockBytes + outputBytes + kvRow*n*(depth+1), n*(blocks+output) + attn*n*(depth+1)}
+// median of some numbers; the lower of the middle ones.
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return x[(len(x)-1)/2]
 }

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	backendcpu "github.com/minfer-go/minfer/backend-cpu"
 	"github.com/minfer-go/minfer/cli/bench"
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/engine/synthetic"
@@ -17,128 +17,166 @@ import (
 type benchCmd struct {
 	modelFlag
 	Synthetic  string `placeholder:"SHAPE:TYPE" help:"Measure random weights made in memory, as in qwen2.5-7b:q4_k_m."`
-	Prompt     string `short:"p" default:"512" placeholder:"N,…" help:"Prefill tests: tokens of the prompt."`
-	Gen        string `short:"n" default:"128" placeholder:"N,…" help:"Decode tests: tokens generated one by one."`
-	Batches    string `short:"b" default:"0" placeholder:"N,…" help:"Batch tests: one token for each of N sequences in a step."`
+	Prompt     string `short:"p" default:"512" placeholder:"N,…" help:"Prefill tests (pp): tokens of the prompt; 0: none."`
+	Gen        string `short:"n" default:"128" placeholder:"N,…" help:"Decode tests (tg): tokens generated one by one; 0: none."`
+	Batches    string `short:"b" default:"0" placeholder:"N,…" help:"Batch tests (b): 16 steps of one token for each of N sequences; 0: none."`
 	Depths     string `short:"d" name:"depths" aliases:"depth" default:"0" placeholder:"N,…" help:"Tokens already in the context."`
 	Reps       int    `short:"r" default:"5" placeholder:"N" help:"Repetitions after the warm-up."`
 	Threads    string `short:"t" default:"0" placeholder:"N,…" help:"CPU threads; 0: what affinity and the cgroup's quota allow."`
+	Backend    string `enum:"auto,cpu" default:"auto" help:"auto or cpu."`
 	CPUPath    string `name:"cpu-path" placeholder:"PATH" help:"Instruction path: avx512-vnni, avx2 or generic; default: the fastest."`
-	CacheTypeK string `name:"cache-type-k" default:"f16" help:"KV cache format of K."`
-	CacheTypeV string `name:"cache-type-v" default:"f16" help:"KV cache format of V."`
+	CacheTypeK string `name:"cache-type-k" default:"f16" help:"KV cache format of K: f32, f16 or q8_0."`
+	CacheTypeV string `name:"cache-type-v" default:"f16" help:"KV cache format of V: f32, f16 or q8_0."`
 	Output     string `short:"o" enum:"md,csv,json,jsonl" default:"md" help:"md, csv, json or jsonl."`
+	Plot       string `placeholder:"FILE.svg" help:"Draw tokens a second by depth; give several --depths."`
 }
 
 // Help shows examples.
 func (benchCmd) Help() string {
-	return "Examples:\n  minfer-cli bench -m model.gguf -p 512 -n 128 -t 1,2\n  minfer-cli bench --synthetic qwen2.5-0.5b:q8_0 --depths 0,2048 -o jsonl\n\n" +
-		"Shapes: " + strings.Join(synthetic.Names(), ", ") + "\nTypes: " + strings.Join(synthetic.Types(), ", ")
+	return `Examples:
+  minfer-cli bench -m model.gguf -p 512 -n 128 -t 1,2
+  minfer-cli bench --synthetic qwen2.5-0.5b:q8_0 -b 4,8 -o jsonl
+  minfer-cli bench -m model.gguf --depths 0,1024,4096 --plot speed.svg
+
+Every test runs once to warm up, then -r times; all tests of a depth take turns. The warm-up's logits must be finite and have the same best
+token as reference steps that take another route, and so must those of every repetition. GB/s counts the weights and KV rows that a test has to
+read, GMAC/s the products of its matrices; both are also shown as shares of what this machine reads and multiplies at best with as many threads,
+measured before and after each repetition.
+
+Shapes: ` + strings.Join(synthetic.Names(), ", ") + "\nTypes: " + strings.Join(synthetic.Types(), ", ")
 }
 
 // Run measures and prints.
-func (c *benchCmd) Run(a *app) error {
-	var lists [5][]int
-	for i, s := range []struct{ flag, text string }{{"-p", c.Prompt}, {"-n", c.Gen}, {"-b", c.Batches}, {"--depths", c.Depths}, {"-t", c.Threads}} {
-		var err error
-		if lists[i], err = numbers(s.flag, s.text); err != nil {
-			return err
-		}
-	}
-	key, value, err := engineFlags{CacheTypeK: c.CacheTypeK, CacheTypeV: c.CacheTypeV}.formats()
+func (c *benchCmd) Run(a *app) (err error) {
+	o, threads, err := c.options(a)
 	if err != nil {
 		return err
 	}
-	var made []byte
-	if c.Synthetic != "" {
-		if c.Model != "" {
-			return usage("--synthetic and -m together: give one of them")
+	made, err := c.synthetic()
+	if err != nil {
+		return err
+	}
+	var models []*engine.Model
+	defer func() {
+		for _, m := range models {
+			if cerr := m.Close(); err == nil {
+				err = cerr
+			}
 		}
-		if made, err = synthetic.Make(c.Synthetic); err != nil {
+	}()
+	for _, t := range threads {
+		m, err := c.load(a, made, t)
+		if err != nil {
+			return err
+		}
+		models = append(models, m)
+	}
+	for _, m := range models {
+		if err := o.Validate(m); err != nil {
 			return usageError{err}
 		}
 	}
-	var results []bench.Result
-	for _, threads := range lists[4] {
-		m, err := c.load(a, made, threads)
-		if err != nil {
-			return err
+	plot, err := c.createPlot()
+	if err != nil {
+		return err
+	}
+	results, err := bench.Run(a.ctx, models, o)
+	if err == nil {
+		err = bench.Write(a.stdout, c.Output, results)
+	}
+	if plot != nil {
+		if err == nil {
+			err = bench.Plot(plot, results)
 		}
-		o := bench.Options{Prompts: lists[0], Gens: lists[1], Batches: lists[2], Depths: lists[3], Reps: c.Reps, KeyType: key, ValueType: value}
-		if f := a.stderr; isTerminal(f) {
-			o.OnProgress = func(done, total int) {
-				fmt.Fprintf(f, "\r%d of %d", done, total)
-				if done == total {
-					fmt.Fprint(f, "\r\x1b[K")
-				}
-			}
-		}
-		r, err := bench.Run(a.ctx, m, threads, o)
-		if cerr := m.Close(); err == nil {
+		if cerr := plot.Close(); err == nil {
 			err = cerr
 		}
-		if err != nil {
-			return err
-		}
-		results = append(results, r...)
 	}
-	return print(a.stdout, c.Output, results)
+	return err
+}
+
+func (c *benchCmd) options(a *app) (o bench.Options, threads []int, err error) {
+	o.Reps = c.Reps
+	for _, l := range []struct {
+		flag, text string
+		to         *[]int
+	}{{"-p", c.Prompt, &o.Prompts}, {"-n", c.Gen, &o.Gens}, {"-b", c.Batches, &o.Batches}, {"--depths", c.Depths, &o.Depths}, {"-t", c.Threads, &threads}} {
+		if *l.to, err = numbers(l.flag, l.text); err != nil {
+			return o, nil, err
+		}
+	}
+	if o.KeyType, o.ValueType, err = c.engine(0).formats(); err != nil {
+		return o, nil, err
+	}
+	if c.Plot != "" && len(o.Depths) < 2 {
+		return o, nil, usage("--plot draws speed by depth: give two or more --depths, as in 0,1024,4096")
+	}
+	if c.Synthetic != "" && c.Model != "" {
+		return o, nil, usage("--synthetic and -m together: give one of them")
+	}
+	if f := a.stderr; isTerminal(f) {
+		o.OnProgress = func(done, total int) {
+			fmt.Fprintf(f, "\r%d of %d", done, total)
+			if done == total {
+				fmt.Fprint(f, "\r\x1b[K")
+			}
+		}
+	}
+	return o, threads, nil
+}
+
+// engine is how the model is loaded with a number of threads.
+func (c *benchCmd) engine(threads int) engineFlags {
+	return engineFlags{modelFlag: c.modelFlag, Threads: threads, Backend: c.Backend, CPUPath: c.CPUPath, CacheTypeK: c.CacheTypeK, CacheTypeV: c.CacheTypeV}
+}
+
+// synthetic makes the weights, if they are wanted.
+func (c *benchCmd) synthetic() ([]byte, error) {
+	if c.Synthetic == "" {
+		return nil, nil
+	}
+	size, err := synthetic.Size(c.Synthetic)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if free, ok := backendcpu.AvailableMemory(); ok && size > free {
+		return nil, fmt.Errorf("--synthetic %s: its weights take %d MiB, the system has %d MiB available", c.Synthetic, size>>20, free>>20)
+	}
+	return synthetic.Make(c.Synthetic)
 }
 
 func (c *benchCmd) load(a *app, made []byte, threads int) (*engine.Model, error) {
 	if made != nil {
-		return engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Threads: threads, CPUPath: c.CPUPath})
+		return engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Threads: threads, CPUPath: c.CPUPath, Notice: a.notice})
 	}
-	return engineFlags{modelFlag: c.modelFlag, Threads: threads, CPUPath: c.CPUPath}.load(a, "")
+	return c.engine(threads).load(a, "")
 }
 
-// numbers reads a list of non-negative integers.
-func numbers(flag, text string) ([]int, error) {
-	var out []int
+// createPlot makes the file before anything is measured for it.
+func (c *benchCmd) createPlot() (*os.File, error) {
+	if c.Plot == "" {
+		return nil, nil
+	}
+	if ext := filepath.Ext(c.Plot); ext != ".svg" {
+		return nil, usage("--plot %s: only SVG is drawn: give a name that ends in .svg", c.Plot)
+	}
+	return os.Create(c.Plot)
+}
+
+// maxNumber bounds the numbers of bench's lists.
+const maxNumber = 1 << 20
+
+// numbers reads a list of different non-negative integers.
+func numbers(flag, text string) (out []int, err error) {
 	for _, s := range strings.Split(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil || n < 0 || n > 1<<20 {
-			return nil, usage("%s %q: want numbers from 0 to %d, separated by commas", flag, text, 1<<20)
+		if err != nil || n < 0 || n > maxNumber {
+			return nil, usage("%s %q: want numbers from 0 to %d, separated by commas", flag, text, maxNumber)
+		}
+		if slices.Contains(out, n) {
+			return nil, usage("%s %q: %d stands there twice", flag, text, n)
 		}
 		out = append(out, n)
 	}
 	return out, nil
-}
-
-var benchHeader = []string{"model", "test", "backend", "KV", "tok/s", "spread %", "GB/s", "GMAC/s", "output checked"}
-
-func benchRow(r bench.Result) []string {
-	f := func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
-	return []string{r.Model, r.Test, r.Backend, r.KV, f(r.TokS), f(100 * r.Spread), f(r.GBs), f(r.GMACs), strconv.FormatBool(r.Checked)}
-}
-
-func print(w io.Writer, format string, results []bench.Result) error {
-	switch format {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(results)
-	case "jsonl":
-		enc := json.NewEncoder(w)
-		for _, r := range results {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "csv":
-		c := csv.NewWriter(w)
-		_ = c.Write(benchHeader)
-		for _, r := range results {
-			_ = c.Write(benchRow(r))
-		}
-		c.Flush()
-		return c.Error()
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(t, "| "+strings.Join(benchHeader, "\t| ")+"\t|")
-	fmt.Fprintln(t, "|"+strings.Repeat(" ---\t|", len(benchHeader)))
-	for _, r := range results {
-		fmt.Fprintln(t, "| "+strings.Join(benchRow(r), "\t| ")+"\t|")
-	}
-	return t.Flush()
 }

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/minfer-go/minfer/engine"
+)
+
+// The kinds of tests, as they are called in results.
+const (
+	prefill = "pp" // n tokens at once, logits of the last one
+	decode  = "tg" // n steps of one token
+	batch   = "b"  // batchSteps steps of one token for each of n sequences
+)
+
+const (
+	batchSteps = 16
+	maxSeqs    = 32 // the engine's limit of rows with logits in one graph run
+)
+
+type test struct {
+	kind     string
+	n, depth int
+	model    *engine.Model
+	places   *places
+	samples  []sample
+	best     []int32 // by sequence: the token that a reference step finds best; nil: not computed yet
+}
+
+// name is as llama-bench writes it: pp512, tg128 @ d2048; and b4.
+func (t *test) name() string {
+	s := fmt.Sprintf("%s%d", t.kind, t.n)
+	if t.depth > 0 {
+		s += fmt.Sprintf(" @ d%d", t.depth)
+	}
+	return s
+}
+
+func (t *test) seqs() int {
+	if t.kind == batch {
+		return t.n
+	}
+	return 1
+}
+
+// steps is how many tokens each sequence gets.
+func (t *test) steps() int {
+	if t.kind == batch {
+		return batchSteps
+	}
+	return t.n
+}
+
+// tokens of one repetition, of all sequences.
+func (t *test) tokens() int { return t.seqs() * t.steps() }
+
+// once does the test's work once and gives the time of it, after checking the logits it came to.
+func (t *test) once(ctx context.Context) (time.Duration, error) {
+	c, err := t.places.get(ctx, t.seqs())
+	if err != nil {
+		return 0, err
+	}
+	var d time.Duration
+	for compiled := true; compiled; { // a graph of another shape was needed: time it again, now that it is there
+		before := c.Executor().Stats().Compiled
+		t.places.rewind(c)
+		if d, err = t.run(ctx, c); err != nil {
+			return 0, err
+		}
+		compiled = c.Executor().Stats().Compiled != before
+	}
+	best := make([]int32, t.seqs())
+	for seq := range best {
+		if best[seq], err = bestToken(c.Logits(seq)); err != nil {
+			return 0, fmt.Errorf("sequence %d: %w", seq, err)
+		}
+	}
+	t.places.rewind(c)
+	if t.best == nil {
+		if t.best, err = t.reference(ctx, c); err != nil {
+			return 0, err
+		}
+		t.places.rewind(c)
+	}
+	for seq, id := range t.best {
+		if best[seq] != id {
+			return 0, fmt.Errorf("wrong output: sequence %d's best token is %d, a reference step says %d", seq, best[seq], id)
+		}
+	}
+	return d, nil
+}
+
+// run is what is timed.
+func (t *test) run(ctx context.Context, c *engine.Context) (time.Duration, error) {
+	if t.kind == prefill {
+		all := rows(t.model, t.n, 0, t.depth)
+		all[t.n-1].Output = true
+		start := time.Now()
+		err := c.Step(ctx, all)
+		return time.Since(start), err
+	}
+	steps := make([][]engine.Row, t.steps())
+	for i := range steps {
+		for seq := range t.seqs() {
+			r := rows(t.model, 1, seq, t.depth+i)
+			r[0].Output = true
+			steps[i] = append(steps[i], r...)
+		}
+	}
+	start := time.Now()
+	for _, s := range steps {
+		if err := c.Step(ctx, s); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
+}
+
+// referenceSteps is how many of a prompt's last tokens the reference feeds one by one.
+const referenceSteps = 3
+
+// reference feeds each sequence's tokens by another route than the test: a prompt's last ones row by row, what decode and batches feed
+// row by row all at once but for the last. So kernels and cells that the test used are checked by others.
+func (t *test) reference(ctx context.Context, c *engine.Context) (best []int32, err error) {
+	for seq := range t.seqs() {
+		all := rows(t.model, t.steps(), seq, t.depth)
+		head := len(all) - 1
+		if t.kind == prefill {
+			head = max(0, len(all)-referenceSteps)
+		}
+		if err := c.Step(ctx, all[:head]); err != nil {
+			return nil, fmt.Errorf("reference step: %w", err)
+		}
+		for i := head; i < len(all); i++ {
+			all[i].Output = true
+			if err := c.Step(ctx, all[i:i+1]); err != nil {
+				return nil, fmt.Errorf("reference step: %w", err)
+			}
+		}
+		id, err := bestToken(c.Logits(0))
+		if err != nil {
+			return nil, fmt.Errorf("reference step of sequence %d: %w", seq, err)
+		}
+		best = append(best, id)
+	}
+	return best, nil
+}
+
+// bestToken wants finite logits and gives the best token.
+func bestToken(logits []float32) (best int32, err error) {
+	for i, x := range logits {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return 0, fmt.Errorf("wrong output: logit %d is %g", i, x)
+		}
+		if x > logits[best] {
+			best = int32(i)
+		}
+	}
+	return best, nil
+}
