@@ -1,0 +1,5 @@
+//go:build minfer_no_default_model
+
+package defaultmodel
+
+const file = ""
