@@ -19,12 +19,14 @@ const (
 	NvlinkUncorrectable     Result = 220
 	UnsupportedPTXVersion   Result = 222
 	Contained               Result = 226
+	InvalidSource           Result = 300
 	InvalidHandle           Result = 400
 	NotFound                Result = 500
 	NotReady                Result = 600
 	IllegalAddress          Result = 700
 	LaunchOutOfResources    Result = 701
 	LaunchTimeout           Result = 702
+	ContextDestroyed        Result = 709
 	Assert                  Result = 710
 	HardwareStackError      Result = 714
 	IllegalInstruction      Result = 715
@@ -33,20 +35,30 @@ const (
 	InvalidPC               Result = 718
 	LaunchFailed            Result = 719
 	CooperativeTooLarge     Result = 720
+	TensorMemoryLeak        Result = 721
 	NotPermitted            Result = 800
 	NotSupported            Result = 801
 	SystemNotReady          Result = 802
 	SystemDriverMismatch    Result = 803
 	CaptureUnsupported      Result = 900
 	CaptureInvalidated      Result = 901
+	CaptureMerge            Result = 902
 	CaptureUnmatched        Result = 903
 	CaptureUnjoined         Result = 904
 	CaptureIsolation        Result = 905
+	CaptureImplicit         Result = 906
 	CapturedEvent           Result = 907
 	CaptureWrongThread      Result = 908
 	GraphExecUpdateFailure  Result = 910
 	InvalidClusterSize      Result = 912
 	Unknown                 Result = 999
+)
+
+// Compute modes that AttrComputeMode reports.
+const (
+	ComputeDefault    = 0
+	ComputeProhibited = 2
+	ComputeExclusive  = 3
 )
 
 // Device attributes (CUdevice_attribute).
@@ -57,19 +69,28 @@ const (
 	AttrMaxGridZ             = 7
 	AttrMaxSharedPerBlock    = 8
 	AttrWarpSize             = 10
+	AttrMaxRegistersPerBlock = 12
 	AttrClockKHz             = 13
 	AttrMultiprocessors      = 16
 	AttrIntegrated           = 18
+	AttrComputeMode          = 20
+	AttrConcurrentKernels    = 31
+	AttrPCIBus               = 33
+	AttrPCIDevice            = 34
 	AttrMemoryClockKHz       = 36
 	AttrMemoryBusBits        = 37
 	AttrL2Bytes              = 38
 	AttrMaxThreadsPerSM      = 39
+	AttrAsyncEngines         = 40
+	AttrPCIDomain            = 50
 	AttrComputeMajor         = 75
 	AttrComputeMinor         = 76
 	AttrMaxSharedPerSM       = 81
 	AttrMaxRegistersPerSM    = 82
 	AttrCooperativeLaunch    = 95
 	AttrMaxSharedPerBlockOpt = 97
+	AttrMaxBlocksPerSM       = 106
+	AttrReservedShared       = 111
 	AttrClusterLaunch        = 120
 )
 

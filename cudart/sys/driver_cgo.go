@@ -64,11 +64,14 @@ enum mf_symbol {
 	F_cuGraphExecKernelNodeSetParams_v2,
 	F_cuGraphLaunch,
 	F_cuGraphExecDestroy,
+	F_cuGraphKernelNodeSetAttribute,
 	F_cuGetErrorName,
 	F_cuGetErrorString,
 	F_cuOccupancyMaxActiveClusters,
 	F_cuGraphUpload,
 	F_cuGraphAddDependencies_v2,
+	F_cuFuncLoad,
+	F_cuFuncIsLoaded,
 	F_COUNT
 };
 static void *mf_fn[F_COUNT];
@@ -139,7 +142,14 @@ static void mf_fill_node(mf_node *n, void **args, H k, const struct mf_launch *l
 static int mf_graph_add_kernel(H *out, H g, const H *deps, size_t nd, H k, const struct mf_launch *l, void *params) {
 	mf_node n; void *args[1];
 	mf_fill_node(&n, args, k, l, params);
-	return FN(cuGraphAddKernelNode_v2, H *, void *, const H *, size_t, const mf_node *)(out, P(g), deps, nd, &n);
+	int r = FN(cuGraphAddKernelNode_v2, H *, void *, const H *, size_t, const mf_node *)(out, P(g), deps, nd, &n);
+	// A node's attributes are set apart; in a graph, programmatic order is an edge's, not the node's.
+	mf_config c; mf_attr a[3]; struct mf_launch plain = *l;
+	plain.programmatic = 0;
+	mf_fill(&c, a, &plain, 0);
+	for (uint32_t i = 0; r == 0 && i < c.count; i++)
+		r = FN(cuGraphKernelNodeSetAttribute, void *, int, const void *)(P(*out), a[i].id, &a[i].v);
+	return r;
 }
 static int mf_graph_exec_set(H e, H node, H k, const struct mf_launch *l, void *params) {
 	mf_node n; void *args[1];
@@ -199,6 +209,8 @@ static int mf_lib_kernel(H *k, H l, const char *n) { return FN(cuLibraryGetKerne
 static int mf_kernel_func(H *f, H k) { return FN(cuKernelGetFunction, H *, void *)(f, P(k)); }
 static int mf_kernel_attr(int *v, int a, H k, int d) { return FN(cuKernelGetAttribute, int *, int, void *, int)(v, a, P(k), d); }
 static int mf_kernel_set(int a, int v, H k, int d) { return FN(cuKernelSetAttribute, int, int, void *, int)(a, v, P(k), d); }
+static int mf_func_load(H f) { return FN(cuFuncLoad, void *)(P(f)); }
+static int mf_func_loaded(int *v, H f) { return FN(cuFuncIsLoaded, int *, void *)(v, P(f)); }
 static int mf_occupancy(int *n, H f, int b, size_t s) { return FN(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *, void *, int, size_t)(n, P(f), b, s); }
 static int mf_graph_create(H *g) { return FN(cuGraphCreate, H *, unsigned)(g, 0); }
 static int mf_graph_destroy(H g) { return FN(cuGraphDestroy, void *)(P(g)); }
@@ -212,6 +224,8 @@ static int mf_err_string(int r, const char **s) { return FN(cuGetErrorString, in
 
 #cgo noescape mf_kernel_launch
 #cgo nocallback mf_kernel_launch
+#cgo noescape mf_ctx_get
+#cgo nocallback mf_ctx_get
 #cgo noescape mf_graph_launch
 #cgo nocallback mf_graph_launch
 #cgo noescape mf_stream_query
@@ -275,6 +289,12 @@ func open() (*Table, error) {
 	if missing["cuGraphAddDependencies_v2"] {
 		t.GraphAddEdgesProg = nil
 	}
+	if missing["cuFuncLoad"] {
+		t.FuncLoad = nil
+	}
+	if missing["cuFuncIsLoaded"] {
+		t.FuncLoaded = nil
+	}
 	return t, nil
 }
 
@@ -329,7 +349,9 @@ func realTable() *Table {
 		PrimaryCtxRelease: func(d Device) Result { return Result(C.mf_ctx_release(C.int(d))) },
 		CtxSetCurrent:     func(c Context) Result { return Result(C.mf_ctx_set(h(c))) },
 		CtxGetCurrent: func() (Context, Result) {
-			return handle[Context](func(v *C.H) C.int { return C.mf_ctx_get(v) })
+			var v C.H // written out, so that it stays on the stack: Do calls this each time
+			r := C.mf_ctx_get(&v)
+			return Context(v), Result(r)
 		},
 		CtxSynchronize: func() Result { return Result(C.mf_ctx_sync()) },
 
@@ -423,6 +445,10 @@ func realTable() *Table {
 		},
 		KernelSetAttr: func(a, value int, k Kernel, d Device) Result {
 			return Result(C.mf_kernel_set(C.int(a), C.int(value), h(k), C.int(d)))
+		},
+		FuncLoad: func(f Function) Result { return Result(C.mf_func_load(h(f))) },
+		FuncLoaded: func(f Function) (int, Result) {
+			return integer(func(v *C.int) C.int { return C.mf_func_loaded(v, h(f)) })
 		},
 		OccupancyBlocks: func(f Function, block int, shared uint64) (int, Result) {
 			return integer(func(v *C.int) C.int { return C.mf_occupancy(v, h(f), C.int(block), C.size_t(shared)) })

@@ -4,5 +4,5 @@ package sys
 
 // Open reports that this program cannot reach a CUDA driver.
 func Open() (*Table, error) {
-	return nil, &UnavailableError{Reason: "this program was built without cgo (or not for Linux), so it cannot open libcuda.so.1; build it with CGO_ENABLED=1"}
+	return nil, &UnavailableError{NoCgo: true, Reason: "this program was built without cgo (or not for Linux), so it cannot open libcuda.so.1; build it with CGO_ENABLED=1"}
 }

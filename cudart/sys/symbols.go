@@ -13,7 +13,9 @@ var requiredSymbols = []string{
 	"cuLibraryUnload", "cuLibraryGetKernel", "cuKernelGetFunction", "cuKernelGetAttribute", "cuKernelSetAttribute",
 	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuLaunchKernelEx", "cuGraphCreate", "cuGraphDestroy",
 	"cuGraphAddKernelNode_v2", "cuGraphGetNodes", "cuGraphInstantiateWithFlags", "cuGraphExecUpdate_v2",
-	"cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch", "cuGraphExecDestroy", "cuGetErrorName", "cuGetErrorString",
+	"cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch", "cuGraphExecDestroy",
+	"cuGraphKernelNodeSetAttribute", "cuGetErrorName", "cuGetErrorString",
 }
 
-var optionalSymbols = []string{"cuOccupancyMaxActiveClusters", "cuGraphUpload", "cuGraphAddDependencies_v2"}
+var optionalSymbols = []string{"cuOccupancyMaxActiveClusters", "cuGraphUpload", "cuGraphAddDependencies_v2", "cuFuncLoad",
+	"cuFuncIsLoaded"}

@@ -85,6 +85,8 @@ type Table struct {
 	KernelFunction    func(Kernel) (Function, Result)
 	KernelAttribute   func(attr int, k Kernel, d Device) (int, Result)
 	KernelSetAttr     func(attr, value int, k Kernel, d Device) Result
+	FuncLoad          func(Function) Result        // optional
+	FuncLoaded        func(Function) (int, Result) // optional: 0 not loaded, 1 loading, 2 loaded
 	OccupancyBlocks   func(f Function, blockSize int, shared uint64) (int, Result)
 	OccupancyClusters func(f Function, cfg *LaunchConfig) (int, Result) // optional
 	Launch            func(k Kernel, cfg *LaunchConfig, s Stream, params unsafe.Pointer, n uint64) Result

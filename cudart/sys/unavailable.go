@@ -5,6 +5,7 @@ package sys
 type UnavailableError struct {
 	Reason string
 	Symbol string
+	NoCgo  bool // the program can't open any driver
 }
 
 func (e *UnavailableError) Error() string { return e.Reason }
