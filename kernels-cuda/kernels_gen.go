@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "1cfda4ad27e16288"
+const ManifestHash = "9b2ede8ecbb018aa"
 
 // The kernels, by entry point.
 const (
@@ -19,17 +19,23 @@ const (
 	KernelSwigluF32
 	KernelScaleF32
 	KernelPermuteF32
+	KernelRmsnormF32
+	KernelHeadnormF32
+	KernelSoftmaxF32
 	// NumKernels is how many there are.
 	NumKernels
 )
 
 var table = [NumKernels]descriptor{
-	KernelAddF32:     {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:     {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:    {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:  {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:   {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32: {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelAddF32:      {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
+	KernelMulF32:      {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
+	KernelSiluF32:     {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
+	KernelSwigluF32:   {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
+	KernelScaleF32:    {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
+	KernelPermuteF32:  {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelRmsnormF32:  {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelHeadnormF32: {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelSoftmaxF32:  {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
 }
 
 // ElementwiseParams: y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
@@ -55,6 +61,50 @@ type PermuteParams struct {
 	Shape  [4]int32   // of y, leading dimensions 1
 }
 
+// RmsNormParams: s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
+type RmsNormParams struct {
+	X              cudart.Ptr // const float*
+	Residual       cudart.Ptr // const float* or null: s = x
+	W              cudart.Ptr // const float* [width]
+	Sum            cudart.Ptr // float* s, or null; may be x or residual
+	Y              cudart.Ptr // float* or null
+	Q8             cudart.Ptr // int8_t* [rows][width], or null; then width is a multiple of 32
+	Records        cudart.Ptr // void* [rows][width/32]
+	Rows           int32
+	Width          int32
+	XStride        int32
+	ResidualStride int32
+	SumStride      int32
+	YStride        int32
+	Eps            float32
+	_              int32
+}
+
+// HeadNormParams: y = x / sqrt(mean(x²) + eps) * w over the last dimension of [rows, heads, width]. Strides of rows, in elements.
+type HeadNormParams struct {
+	X       cudart.Ptr // const float*
+	W       cudart.Ptr // const float* [width]
+	Y       cudart.Ptr // float*
+	Rows    int32
+	Heads   int32
+	Width   int32
+	XStride int32
+	YStride int32
+	Eps     float32
+}
+
+// SoftmaxParams: y = exp(x - max) / sum over the last dimension of [rows, inner, width]. Strides of rows, in elements.
+type SoftmaxParams struct {
+	X       cudart.Ptr // const float*
+	Y       cudart.Ptr // float*
+	Rows    int32
+	Inner   int32
+	Width   int32
+	XStride int32
+	YStride int32
+	_       int32
+}
+
 // The compiler refuses an index that isn't 0: sizes and offsets are those of cu/params.cuh.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(ElementwiseParams{})-64]
@@ -74,6 +124,39 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Y)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Stride)-16]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Shape)-48]
+	_ = [1]struct{}{}[unsafe.Sizeof(RmsNormParams{})-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Residual)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.W)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Sum)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Y)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Q8)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Records)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Rows)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Width)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.XStride)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.ResidualStride)-68]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.SumStride)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.YStride)-76]
+	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Eps)-80]
+	_ = [1]struct{}{}[unsafe.Sizeof(HeadNormParams{})-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.W)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.Y)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.Rows)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.Heads)-28]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.Width)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.XStride)-36]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.YStride)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(HeadNormParams{}.Eps)-44]
+	_ = [1]struct{}{}[unsafe.Sizeof(SoftmaxParams{})-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Y)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Rows)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Inner)-20]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Width)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.XStride)-28]
+	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.YStride)-32]
 )
 
 // AddF32 queues kernel add_f32.
@@ -128,4 +211,31 @@ func (k *Kernels) PermuteF32(q Queue, p *PermuteParams) error {
 		return refused(KernelPermuteF32, err)
 	}
 	return k.launch(q, KernelPermuteF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RmsnormF32 queues kernel rmsnorm_f32.
+func (k *Kernels) RmsnormF32(q Queue, p *RmsNormParams) error {
+	cfg, err := p.config(KernelRmsnormF32, &k.device)
+	if err != nil {
+		return refused(KernelRmsnormF32, err)
+	}
+	return k.launch(q, KernelRmsnormF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// HeadnormF32 queues kernel headnorm_f32.
+func (k *Kernels) HeadnormF32(q Queue, p *HeadNormParams) error {
+	cfg, err := p.config(KernelHeadnormF32, &k.device)
+	if err != nil {
+		return refused(KernelHeadnormF32, err)
+	}
+	return k.launch(q, KernelHeadnormF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// SoftmaxF32 queues kernel softmax_f32.
+func (k *Kernels) SoftmaxF32(q Queue, p *SoftmaxParams) error {
+	cfg, err := p.config(KernelSoftmaxF32, &k.device)
+	if err != nil {
+		return refused(KernelSoftmaxF32, err)
+	}
+	return k.launch(q, KernelSoftmaxF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }

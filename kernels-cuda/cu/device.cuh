@@ -67,6 +67,25 @@ __device__ __forceinline__ float block_max(float v, float* slots) {
     return m;
 }
 
+// The same for any block size, known at run time: the warps' sums are added by the butterfly of one warp. slots has 32 values.
+__device__ __forceinline__ float block_sum(float v, float* slots) {
+    v = warp_sum(v);
+    if (blockDim.x == kWarp) return v;
+    __syncthreads();
+    if (lane_id() == 0) slots[warp_id()] = v;
+    __syncthreads();
+    return warp_sum(lane_id() < (int)blockDim.x / kWarp ? slots[lane_id()] : 0.0f);
+}
+
+__device__ __forceinline__ float block_max(float v, float* slots) {
+    v = warp_max(v);
+    if (blockDim.x == kWarp) return v;
+    __syncthreads();
+    if (lane_id() == 0) slots[warp_id()] = v;
+    __syncthreads();
+    return warp_max(lane_id() < (int)blockDim.x / kWarp ? slots[lane_id()] : slots[0]);
+}
+
 // 16-bit formats, both ways. To nearest, ties to even; beyond the range infinite.
 __device__ __forceinline__ float f16_to_f32(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 __device__ __forceinline__ uint16_t f32_to_f16(float x) { return __half_as_ushort(__float2half_rn(x)); }
@@ -79,6 +98,31 @@ __device__ __forceinline__ float2 bf16x2_to_f32(uint32_t h) {
 // Four consecutive floats from an address that is a multiple of 16, or one by one.
 __device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 __device__ __forceinline__ void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
+
+// May rows that begin at p, stride elements apart, be read and written 16 bytes at a time?
+__device__ __forceinline__ bool aligned16(const void* p, int stride) { return ((uintptr_t)p & 15) == 0 && (stride & 3) == 0; }
+
+// Elements i … i+3 of a row of width elements, zeros beyond its end. vector: the row is aligned16, i a multiple of 4.
+__device__ __forceinline__ float4 load_row4(const float* row, int i, int width, bool vector) {
+    if (vector && i + 4 <= width) return load4(row + i);
+    float4 v = make_float4(0, 0, 0, 0);
+    if (i < width) v.x = row[i];
+    if (i + 1 < width) v.y = row[i + 1];
+    if (i + 2 < width) v.z = row[i + 2];
+    if (i + 3 < width) v.w = row[i + 3];
+    return v;
+}
+
+__device__ __forceinline__ void store_row4(float* row, int i, int width, bool vector, float4 v) {
+    if (vector && i + 4 <= width) {
+        store4(row + i, v);
+        return;
+    }
+    if (i < width) row[i] = v.x;
+    if (i + 1 < width) row[i + 1] = v.y;
+    if (i + 2 < width) row[i + 2] = v.z;
+    if (i + 3 < width) row[i + 3] = v.w;
+}
 
 // x / (1 + exp(-x))
 __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }

@@ -14,37 +14,15 @@ namespace elementwise {
 
 constexpr int kThreads = 256;
 
-__device__ __forceinline__ bool aligned(const void* p, int stride) { return ((uintptr_t)p & 15) == 0 && (stride & 3) == 0; }
-
-__device__ __forceinline__ float4 load(const float* row, int i, int width, bool vector) {
-    if (vector && i + 4 <= width) return load4(row + i);
-    float4 v = make_float4(0, 0, 0, 0);
-    if (i < width) v.x = row[i];
-    if (i + 1 < width) v.y = row[i + 1];
-    if (i + 2 < width) v.z = row[i + 2];
-    if (i + 3 < width) v.w = row[i + 3];
-    return v;
-}
-
 template <class Op>
 __device__ __forceinline__ void run(const ElementwiseParams& p, bool binary, Op op) {
     pdl_launch_dependents();
     pdl_wait();
     int row = blockIdx.x, i = (blockIdx.y * kThreads + threadIdx.x) * 4;
-    float4 a = load(p.a + (int64_t)row * p.a_stride, i, p.width, aligned(p.a, p.a_stride)), b = a;
-    if (binary) b = load(p.b + (int64_t)row * p.b_stride, i, p.width, aligned(p.b, p.b_stride));
+    float4 a = load_row4(p.a + (int64_t)row * p.a_stride, i, p.width, aligned16(p.a, p.a_stride)), b = a;
+    if (binary) b = load_row4(p.b + (int64_t)row * p.b_stride, i, p.width, aligned16(p.b, p.b_stride));
     float4 y = make_float4(op(a.x, b.x), op(a.y, b.y), op(a.z, b.z), op(a.w, b.w));
-    if (p.y) {
-        float* out = p.y + (int64_t)row * p.y_stride;
-        if (aligned(p.y, p.y_stride) && i + 4 <= p.width) {
-            store4(out + i, y);
-        } else {
-            if (i < p.width) out[i] = y.x;
-            if (i + 1 < p.width) out[i + 1] = y.y;
-            if (i + 2 < p.width) out[i + 2] = y.z;
-            if (i + 3 < p.width) out[i + 3] = y.w;
-        }
-    }
+    if (p.y) store_row4(p.y + (int64_t)row * p.y_stride, i, p.width, aligned16(p.y, p.y_stride), y);
     if (p.q8) {
         int block = i / 32;
         q8a_store4(y, p.q8 + (int64_t)row * p.width + block * 32, (Q8Record*)p.records + (int64_t)row * (p.width / 32) + block, i < p.width);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_1cfda4ad27e16288
+#define MINFER_KERNELS_ABI minfer_kernels_abi_9b2ede8ecbb018aa
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -45,3 +45,82 @@ static_assert(offsetof(PermuteParams, x) == 0, "offset");
 static_assert(offsetof(PermuteParams, y) == 8, "offset");
 static_assert(offsetof(PermuteParams, stride) == 16, "offset");
 static_assert(offsetof(PermuteParams, shape) == 48, "offset");
+
+// s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
+struct RmsNormParams {
+    const float* x;
+    const float* residual; // or null: s = x
+    const float* w; // [width]
+    float* sum; // s, or null; may be x or residual
+    float* y; // or null
+    int8_t* q8; // [rows][width], or null; then width is a multiple of 32
+    void* records; // [rows][width/32]
+    int32_t rows;
+    int32_t width;
+    int32_t x_stride;
+    int32_t residual_stride;
+    int32_t sum_stride;
+    int32_t y_stride;
+    float eps;
+    int32_t padding;
+};
+static_assert(sizeof(RmsNormParams) == 88, "size");
+static_assert(offsetof(RmsNormParams, x) == 0, "offset");
+static_assert(offsetof(RmsNormParams, residual) == 8, "offset");
+static_assert(offsetof(RmsNormParams, w) == 16, "offset");
+static_assert(offsetof(RmsNormParams, sum) == 24, "offset");
+static_assert(offsetof(RmsNormParams, y) == 32, "offset");
+static_assert(offsetof(RmsNormParams, q8) == 40, "offset");
+static_assert(offsetof(RmsNormParams, records) == 48, "offset");
+static_assert(offsetof(RmsNormParams, rows) == 56, "offset");
+static_assert(offsetof(RmsNormParams, width) == 60, "offset");
+static_assert(offsetof(RmsNormParams, x_stride) == 64, "offset");
+static_assert(offsetof(RmsNormParams, residual_stride) == 68, "offset");
+static_assert(offsetof(RmsNormParams, sum_stride) == 72, "offset");
+static_assert(offsetof(RmsNormParams, y_stride) == 76, "offset");
+static_assert(offsetof(RmsNormParams, eps) == 80, "offset");
+static_assert(offsetof(RmsNormParams, padding) == 84, "offset");
+
+// y = x / sqrt(mean(x²) + eps) * w over the last dimension of [rows, heads, width]. Strides of rows, in elements.
+struct HeadNormParams {
+    const float* x;
+    const float* w; // [width]
+    float* y;
+    int32_t rows;
+    int32_t heads;
+    int32_t width;
+    int32_t x_stride;
+    int32_t y_stride;
+    float eps;
+};
+static_assert(sizeof(HeadNormParams) == 48, "size");
+static_assert(offsetof(HeadNormParams, x) == 0, "offset");
+static_assert(offsetof(HeadNormParams, w) == 8, "offset");
+static_assert(offsetof(HeadNormParams, y) == 16, "offset");
+static_assert(offsetof(HeadNormParams, rows) == 24, "offset");
+static_assert(offsetof(HeadNormParams, heads) == 28, "offset");
+static_assert(offsetof(HeadNormParams, width) == 32, "offset");
+static_assert(offsetof(HeadNormParams, x_stride) == 36, "offset");
+static_assert(offsetof(HeadNormParams, y_stride) == 40, "offset");
+static_assert(offsetof(HeadNormParams, eps) == 44, "offset");
+
+// y = exp(x - max) / sum over the last dimension of [rows, inner, width]. Strides of rows, in elements.
+struct SoftmaxParams {
+    const float* x;
+    float* y;
+    int32_t rows;
+    int32_t inner;
+    int32_t width;
+    int32_t x_stride;
+    int32_t y_stride;
+    int32_t padding;
+};
+static_assert(sizeof(SoftmaxParams) == 40, "size");
+static_assert(offsetof(SoftmaxParams, x) == 0, "offset");
+static_assert(offsetof(SoftmaxParams, y) == 8, "offset");
+static_assert(offsetof(SoftmaxParams, rows) == 16, "offset");
+static_assert(offsetof(SoftmaxParams, inner) == 20, "offset");
+static_assert(offsetof(SoftmaxParams, width) == 24, "offset");
+static_assert(offsetof(SoftmaxParams, x_stride) == 28, "offset");
+static_assert(offsetof(SoftmaxParams, y_stride) == 32, "offset");
+static_assert(offsetof(SoftmaxParams, padding) == 36, "offset");
