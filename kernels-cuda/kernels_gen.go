@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "9b2ede8ecbb018aa"
+const ManifestHash = "dae8d8cc30ff7d7e"
 
 // The kernels, by entry point.
 const (
@@ -22,20 +22,28 @@ const (
 	KernelRmsnormF32
 	KernelHeadnormF32
 	KernelSoftmaxF32
+	KernelRopeTableF32
+	KernelRopeF32
+	KernelQkvRopeStoreF32
+	KernelKvStoreF32
 	// NumKernels is how many there are.
 	NumKernels
 )
 
 var table = [NumKernels]descriptor{
-	KernelAddF32:      {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:      {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:     {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:   {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:    {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32:  {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
-	KernelRmsnormF32:  {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelHeadnormF32: {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelSoftmaxF32:  {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
+	KernelAddF32:          {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
+	KernelMulF32:          {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
+	KernelSiluF32:         {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
+	KernelSwigluF32:       {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
+	KernelScaleF32:        {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
+	KernelPermuteF32:      {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelRmsnormF32:      {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelHeadnormF32:     {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelSoftmaxF32:      {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
+	KernelRopeTableF32:    {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
+	KernelRopeF32:         {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
+	KernelQkvRopeStoreF32: {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvStoreF32:      {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
 }
 
 // ElementwiseParams: y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
@@ -105,6 +113,80 @@ type SoftmaxParams struct {
 	_       int32
 }
 
+// RopeTableParams: table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
+type RopeTableParams struct {
+	Positions   cudart.Ptr // const int32_t* [rows]
+	Frequencies cudart.Ptr // const double* [pairs], divided by pi: RopeFrequencies
+	Table       cudart.Ptr // float* [rows][pairs][2]
+	Rows        int32
+	Pairs       int32
+	Scale       float32
+	_           int32
+}
+
+// RopeParams: y = x [rows, heads, head_dim], the first 2*pairs elements of each head rotated by table. Strides of rows, in elements.
+type RopeParams struct {
+	X           cudart.Ptr // const float*
+	Y           cudart.Ptr // float*
+	Table       cudart.Ptr // const float* [rows][pairs][2]
+	Rows        int32
+	Heads       int32
+	HeadDim     int32
+	Pairs       int32
+	Interleaved int32 // 1: pairs (2i, 2i+1); 0: (i, i+pairs)
+	XStride     int32
+	YStride     int32
+	_           int32
+}
+
+// QkvRopeStoreParams: y = rope(norm(q + bq)); key region[cells[r]] = encode(rope(norm(k + bk))); value region[cells[r]] = encode(v + bv).
+// Strides of rows in elements; a cell's rows in bytes.
+type QkvRopeStoreParams struct {
+	Q           cudart.Ptr // const float* [rows, heads, head_dim]
+	K           cudart.Ptr // const float* [rows, kv_heads, head_dim]
+	V           cudart.Ptr // const float* [rows, kv_heads, head_dim]
+	QBias       cudart.Ptr // const float* [heads*head_dim], or null
+	KBias       cudart.Ptr // const float* or null
+	VBias       cudart.Ptr // const float* or null
+	QNorm       cudart.Ptr // const float* [head_dim], or null for no norm
+	KNorm       cudart.Ptr // const float* or null
+	Table       cudart.Ptr // const float* [rows][pairs][2]
+	Cells       cudart.Ptr // const int32_t* [rows], -1: not stored
+	Y           cudart.Ptr // float* [rows, heads, head_dim]
+	Keys        cudart.Ptr // void* region
+	Values      cudart.Ptr // void* region
+	KeyRow      int64      // bytes of a cell, all heads
+	ValueRow    int64
+	Rows        int32
+	Heads       int32
+	KvHeads     int32
+	HeadDim     int32
+	Pairs       int32
+	Interleaved int32
+	QStride     int32
+	KStride     int32
+	VStride     int32
+	YStride     int32
+	KeyType     int32 // KVF32, KVF16, KVQ8
+	ValueType   int32
+	Eps         float32
+	_           int32
+}
+
+// KvStoreParams: region[cells[r]] = encode(x[r]), x [rows, kv_heads, head_dim] with a stride in elements.
+type KvStoreParams struct {
+	X       cudart.Ptr // const float*
+	Cells   cudart.Ptr // const int32_t* [rows], -1: not stored
+	Region  cudart.Ptr // void*
+	Row     int64      // bytes of a cell, all heads
+	Rows    int32
+	KvHeads int32
+	HeadDim int32
+	XStride int32
+	Type    int32 // KVF32, KVF16, KVQ8
+	_       int32
+}
+
 // The compiler refuses an index that isn't 0: sizes and offsets are those of cu/params.cuh.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(ElementwiseParams{})-64]
@@ -157,6 +239,63 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Width)-24]
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.XStride)-28]
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.YStride)-32]
+	_ = [1]struct{}{}[unsafe.Sizeof(RopeTableParams{})-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Positions)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Frequencies)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Table)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Rows)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Pairs)-28]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Scale)-32]
+	_ = [1]struct{}{}[unsafe.Sizeof(RopeParams{})-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Y)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Table)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Rows)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Heads)-28]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.HeadDim)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Pairs)-36]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.Interleaved)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.XStride)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(RopeParams{}.YStride)-48]
+	_ = [1]struct{}{}[unsafe.Sizeof(QkvRopeStoreParams{})-176]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Q)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.K)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.V)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.QBias)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KBias)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.VBias)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.QNorm)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KNorm)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Table)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Cells)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Y)-80]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Keys)-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Values)-96]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KeyRow)-104]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.ValueRow)-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Rows)-120]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Heads)-124]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KvHeads)-128]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.HeadDim)-132]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Pairs)-136]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Interleaved)-140]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.QStride)-144]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KStride)-148]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.VStride)-152]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.YStride)-156]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.KeyType)-160]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.ValueType)-164]
+	_ = [1]struct{}{}[unsafe.Offsetof(QkvRopeStoreParams{}.Eps)-168]
+	_ = [1]struct{}{}[unsafe.Sizeof(KvStoreParams{})-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Cells)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Region)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Row)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Rows)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.KvHeads)-36]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.HeadDim)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.XStride)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Type)-48]
 )
 
 // AddF32 queues kernel add_f32.
@@ -238,4 +377,40 @@ func (k *Kernels) SoftmaxF32(q Queue, p *SoftmaxParams) error {
 		return refused(KernelSoftmaxF32, err)
 	}
 	return k.launch(q, KernelSoftmaxF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RopeTableF32 queues kernel rope_table_f32.
+func (k *Kernels) RopeTableF32(q Queue, p *RopeTableParams) error {
+	cfg, err := p.config(KernelRopeTableF32, &k.device)
+	if err != nil {
+		return refused(KernelRopeTableF32, err)
+	}
+	return k.launch(q, KernelRopeTableF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RopeF32 queues kernel rope_f32.
+func (k *Kernels) RopeF32(q Queue, p *RopeParams) error {
+	cfg, err := p.config(KernelRopeF32, &k.device)
+	if err != nil {
+		return refused(KernelRopeF32, err)
+	}
+	return k.launch(q, KernelRopeF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// QkvRopeStoreF32 queues kernel qkv_rope_store_f32.
+func (k *Kernels) QkvRopeStoreF32(q Queue, p *QkvRopeStoreParams) error {
+	cfg, err := p.config(KernelQkvRopeStoreF32, &k.device)
+	if err != nil {
+		return refused(KernelQkvRopeStoreF32, err)
+	}
+	return k.launch(q, KernelQkvRopeStoreF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// KvStoreF32 queues kernel kv_store_f32.
+func (k *Kernels) KvStoreF32(q Queue, p *KvStoreParams) error {
+	cfg, err := p.config(KernelKvStoreF32, &k.device)
+	if err != nil {
+		return refused(KernelKvStoreF32, err)
+	}
+	return k.launch(q, KernelKvStoreF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }

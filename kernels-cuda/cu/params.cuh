@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_9b2ede8ecbb018aa
+#define MINFER_KERNELS_ABI minfer_kernels_abi_dae8d8cc30ff7d7e
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -124,3 +124,138 @@ static_assert(offsetof(SoftmaxParams, width) == 24, "offset");
 static_assert(offsetof(SoftmaxParams, x_stride) == 28, "offset");
 static_assert(offsetof(SoftmaxParams, y_stride) == 32, "offset");
 static_assert(offsetof(SoftmaxParams, padding) == 36, "offset");
+
+// table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
+struct RopeTableParams {
+    const int32_t* positions; // [rows]
+    const double* frequencies; // [pairs], divided by pi: RopeFrequencies
+    float* table; // [rows][pairs][2]
+    int32_t rows;
+    int32_t pairs;
+    float scale;
+    int32_t padding;
+};
+static_assert(sizeof(RopeTableParams) == 40, "size");
+static_assert(offsetof(RopeTableParams, positions) == 0, "offset");
+static_assert(offsetof(RopeTableParams, frequencies) == 8, "offset");
+static_assert(offsetof(RopeTableParams, table) == 16, "offset");
+static_assert(offsetof(RopeTableParams, rows) == 24, "offset");
+static_assert(offsetof(RopeTableParams, pairs) == 28, "offset");
+static_assert(offsetof(RopeTableParams, scale) == 32, "offset");
+static_assert(offsetof(RopeTableParams, padding) == 36, "offset");
+
+// y = x [rows, heads, head_dim], the first 2*pairs elements of each head rotated by table. Strides of rows, in elements.
+struct RopeParams {
+    const float* x;
+    float* y;
+    const float* table; // [rows][pairs][2]
+    int32_t rows;
+    int32_t heads;
+    int32_t head_dim;
+    int32_t pairs;
+    int32_t interleaved; // 1: pairs (2i, 2i+1); 0: (i, i+pairs)
+    int32_t x_stride;
+    int32_t y_stride;
+    int32_t padding;
+};
+static_assert(sizeof(RopeParams) == 56, "size");
+static_assert(offsetof(RopeParams, x) == 0, "offset");
+static_assert(offsetof(RopeParams, y) == 8, "offset");
+static_assert(offsetof(RopeParams, table) == 16, "offset");
+static_assert(offsetof(RopeParams, rows) == 24, "offset");
+static_assert(offsetof(RopeParams, heads) == 28, "offset");
+static_assert(offsetof(RopeParams, head_dim) == 32, "offset");
+static_assert(offsetof(RopeParams, pairs) == 36, "offset");
+static_assert(offsetof(RopeParams, interleaved) == 40, "offset");
+static_assert(offsetof(RopeParams, x_stride) == 44, "offset");
+static_assert(offsetof(RopeParams, y_stride) == 48, "offset");
+static_assert(offsetof(RopeParams, padding) == 52, "offset");
+
+// y = rope(norm(q + bq)); key region[cells[r]] = encode(rope(norm(k + bk))); value region[cells[r]] = encode(v + bv).
+// Strides of rows in elements; a cell's rows in bytes.
+struct QkvRopeStoreParams {
+    const float* q; // [rows, heads, head_dim]
+    const float* k; // [rows, kv_heads, head_dim]
+    const float* v; // [rows, kv_heads, head_dim]
+    const float* q_bias; // [heads*head_dim], or null
+    const float* k_bias; // or null
+    const float* v_bias; // or null
+    const float* q_norm; // [head_dim], or null for no norm
+    const float* k_norm; // or null
+    const float* table; // [rows][pairs][2]
+    const int32_t* cells; // [rows], -1: not stored
+    float* y; // [rows, heads, head_dim]
+    void* keys; // region
+    void* values; // region
+    int64_t key_row; // bytes of a cell, all heads
+    int64_t value_row;
+    int32_t rows;
+    int32_t heads;
+    int32_t kv_heads;
+    int32_t head_dim;
+    int32_t pairs;
+    int32_t interleaved;
+    int32_t q_stride;
+    int32_t k_stride;
+    int32_t v_stride;
+    int32_t y_stride;
+    int32_t key_type; // KVF32, KVF16, KVQ8
+    int32_t value_type;
+    float eps;
+    int32_t padding;
+};
+static_assert(sizeof(QkvRopeStoreParams) == 176, "size");
+static_assert(offsetof(QkvRopeStoreParams, q) == 0, "offset");
+static_assert(offsetof(QkvRopeStoreParams, k) == 8, "offset");
+static_assert(offsetof(QkvRopeStoreParams, v) == 16, "offset");
+static_assert(offsetof(QkvRopeStoreParams, q_bias) == 24, "offset");
+static_assert(offsetof(QkvRopeStoreParams, k_bias) == 32, "offset");
+static_assert(offsetof(QkvRopeStoreParams, v_bias) == 40, "offset");
+static_assert(offsetof(QkvRopeStoreParams, q_norm) == 48, "offset");
+static_assert(offsetof(QkvRopeStoreParams, k_norm) == 56, "offset");
+static_assert(offsetof(QkvRopeStoreParams, table) == 64, "offset");
+static_assert(offsetof(QkvRopeStoreParams, cells) == 72, "offset");
+static_assert(offsetof(QkvRopeStoreParams, y) == 80, "offset");
+static_assert(offsetof(QkvRopeStoreParams, keys) == 88, "offset");
+static_assert(offsetof(QkvRopeStoreParams, values) == 96, "offset");
+static_assert(offsetof(QkvRopeStoreParams, key_row) == 104, "offset");
+static_assert(offsetof(QkvRopeStoreParams, value_row) == 112, "offset");
+static_assert(offsetof(QkvRopeStoreParams, rows) == 120, "offset");
+static_assert(offsetof(QkvRopeStoreParams, heads) == 124, "offset");
+static_assert(offsetof(QkvRopeStoreParams, kv_heads) == 128, "offset");
+static_assert(offsetof(QkvRopeStoreParams, head_dim) == 132, "offset");
+static_assert(offsetof(QkvRopeStoreParams, pairs) == 136, "offset");
+static_assert(offsetof(QkvRopeStoreParams, interleaved) == 140, "offset");
+static_assert(offsetof(QkvRopeStoreParams, q_stride) == 144, "offset");
+static_assert(offsetof(QkvRopeStoreParams, k_stride) == 148, "offset");
+static_assert(offsetof(QkvRopeStoreParams, v_stride) == 152, "offset");
+static_assert(offsetof(QkvRopeStoreParams, y_stride) == 156, "offset");
+static_assert(offsetof(QkvRopeStoreParams, key_type) == 160, "offset");
+static_assert(offsetof(QkvRopeStoreParams, value_type) == 164, "offset");
+static_assert(offsetof(QkvRopeStoreParams, eps) == 168, "offset");
+static_assert(offsetof(QkvRopeStoreParams, padding) == 172, "offset");
+
+// region[cells[r]] = encode(x[r]), x [rows, kv_heads, head_dim] with a stride in elements.
+struct KvStoreParams {
+    const float* x;
+    const int32_t* cells; // [rows], -1: not stored
+    void* region;
+    int64_t row; // bytes of a cell, all heads
+    int32_t rows;
+    int32_t kv_heads;
+    int32_t head_dim;
+    int32_t x_stride;
+    int32_t type; // KVF32, KVF16, KVQ8
+    int32_t padding;
+};
+static_assert(sizeof(KvStoreParams) == 56, "size");
+static_assert(offsetof(KvStoreParams, x) == 0, "offset");
+static_assert(offsetof(KvStoreParams, cells) == 8, "offset");
+static_assert(offsetof(KvStoreParams, region) == 16, "offset");
+static_assert(offsetof(KvStoreParams, row) == 24, "offset");
+static_assert(offsetof(KvStoreParams, rows) == 32, "offset");
+static_assert(offsetof(KvStoreParams, kv_heads) == 36, "offset");
+static_assert(offsetof(KvStoreParams, head_dim) == 40, "offset");
+static_assert(offsetof(KvStoreParams, x_stride) == 44, "offset");
+static_assert(offsetof(KvStoreParams, type) == 48, "offset");
+static_assert(offsetof(KvStoreParams, padding) == 52, "offset");
