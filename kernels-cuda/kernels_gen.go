@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "dae8d8cc30ff7d7e"
+const ManifestHash = "e1f11141dd52eccd"
 
 // The kernels, by entry point.
 const (
@@ -19,9 +19,57 @@ const (
 	KernelSwigluF32
 	KernelScaleF32
 	KernelPermuteF32
+	KernelGetrowsF32
+	KernelGetrowsF16
+	KernelGetrowsBf16
+	KernelGetrowsQ40
+	KernelGetrowsQ41
+	KernelGetrowsQ50
+	KernelGetrowsQ51
+	KernelGetrowsQ80
+	KernelGetrowsQ4K
+	KernelGetrowsQ5K
+	KernelGetrowsQ6K
+	KernelGetrowsTileQ40
+	KernelGetrowsTileQ41
+	KernelGetrowsTileQ50
+	KernelGetrowsTileQ51
+	KernelGetrowsTileQ80
+	KernelGetrowsTileQ4K
+	KernelGetrowsTileQ5K
+	KernelGetrowsTileQ6K
+	KernelMatvecRawQ401
+	KernelMatvecRawQ408
+	KernelMatvecRawQ411
+	KernelMatvecRawQ418
+	KernelMatvecRawQ501
+	KernelMatvecRawQ508
+	KernelMatvecRawQ511
+	KernelMatvecRawQ518
+	KernelMatvecRawQ801
+	KernelMatvecRawQ808
+	KernelMatvecRawQ4K1
+	KernelMatvecRawQ4K8
+	KernelMatvecRawQ5K1
+	KernelMatvecRawQ5K8
+	KernelMatvecRawQ6K1
+	KernelMatvecRawQ6K8
+	KernelMatvecF321
+	KernelMatvecF324
+	KernelMatvecF328
+	KernelMatvecF161
+	KernelMatvecF164
+	KernelMatvecF168
+	KernelMatvecBf161
+	KernelMatvecBf164
+	KernelMatvecBf168
 	KernelRmsnormF32
 	KernelHeadnormF32
 	KernelSoftmaxF32
+	KernelQuantizeQ8
+	KernelConvertBf16
+	KernelSwigluConvertBf16
+	KernelConvertF16
 	KernelRopeTableF32
 	KernelRopeF32
 	KernelQkvRopeStoreF32
@@ -31,19 +79,67 @@ const (
 )
 
 var table = [NumKernels]descriptor{
-	KernelAddF32:          {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:          {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:         {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:       {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:        {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32:      {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
-	KernelRmsnormF32:      {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelHeadnormF32:     {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelSoftmaxF32:      {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
-	KernelRopeTableF32:    {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
-	KernelRopeF32:         {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
-	KernelQkvRopeStoreF32: {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvStoreF32:      {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelAddF32:            {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
+	KernelMulF32:            {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
+	KernelSiluF32:           {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
+	KernelSwigluF32:         {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
+	KernelScaleF32:          {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
+	KernelPermuteF32:        {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF32:        {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF16:        {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsBf16:       {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ40:        {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ41:        {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ50:        {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ51:        {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ80:        {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ4K:        {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ5K:        {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ6K:        {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ40:    {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ41:    {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ50:    {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ51:    {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ80:    {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ4K:    {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ5K:    {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ6K:    {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ401:     {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ408:     {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ411:     {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ418:     {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ501:     {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ508:     {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ511:     {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ518:     {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ801:     {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ808:     {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K1:     {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K8:     {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K1:     {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K8:     {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K1:     {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K8:     {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF321:        {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF324:        {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF328:        {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF161:        {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF164:        {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF168:        {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf161:       {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf164:       {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf168:       {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
+	KernelRmsnormF32:        {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelHeadnormF32:       {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelSoftmaxF32:        {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
+	KernelQuantizeQ8:        {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
+	KernelConvertBf16:       {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelSwigluConvertBf16: {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelConvertF16:        {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
+	KernelRopeTableF32:      {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
+	KernelRopeF32:           {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
+	KernelQkvRopeStoreF32:   {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvStoreF32:        {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
 }
 
 // ElementwiseParams: y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
@@ -67,6 +163,53 @@ type PermuteParams struct {
 	Y      cudart.Ptr // float*
 	Stride [4]int64   // of x, in elements, by dimension of y
 	Shape  [4]int32   // of y, leading dimensions 1
+}
+
+// GetrowsParams: y[r] = table[ids[r]] in float32.
+type GetrowsParams struct {
+	Table       cudart.Ptr // const uint8_t* raw rows, or the data plane of tile16
+	Head        cudart.Ptr // const uint8_t* planes of tile16
+	Tail        cudart.Ptr // const uint8_t*
+	Ids         cudart.Ptr // const int32_t* [rows]
+	Y           cudart.Ptr // float*
+	TableStride int64      // bytes from a raw row to the next, a multiple of 16
+	Rows        int32
+	Entries     int32 // rows of the table
+	Width       int32
+	YStride     int32 // in elements
+}
+
+// MatvecParams: y = w*x + bias + residual for a quantised weight [rows, k] in layout raw and 8-bit activations of some columns.
+type MatvecParams struct {
+	W              cudart.Ptr // const uint8_t* a multiple of 16
+	Q8             cudart.Ptr // const int8_t* [columns][k]
+	Records        cudart.Ptr // const void* [columns][k/32]
+	Bias           cudart.Ptr // const float* [rows] or null
+	Residual       cudart.Ptr // const float* [columns, rows] or null; may be y
+	Y              cudart.Ptr // float* [columns, rows]
+	WStride        int64      // bytes from a row to the next, a multiple of 16
+	Rows           int32
+	K              int32
+	Columns        int32
+	ResidualStride int32 // in elements, as y_stride
+	YStride        int32
+	Parts          int32 // partial sums of a row; 0: the launcher's rule
+}
+
+// MatvecFloatParams: y = w*x + bias + residual for a weight [rows, k] of f32, f16 or bf16 and float32 activations of some columns.
+type MatvecFloatParams struct {
+	W              cudart.Ptr // const uint8_t* a multiple of 16
+	X              cudart.Ptr // const float* [columns, k]
+	Bias           cudart.Ptr // const float* [rows] or null
+	Residual       cudart.Ptr // const float* [columns, rows] or null; may be y
+	Y              cudart.Ptr // float* [columns, rows]
+	WStride        int64      // bytes from a row to the next, a multiple of 16
+	Rows           int32
+	K              int32
+	Columns        int32
+	XStride        int32 // in elements, as the other two
+	ResidualStride int32
+	YStride        int32
 }
 
 // RmsNormParams: s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
@@ -111,6 +254,19 @@ type SoftmaxParams struct {
 	XStride int32
 	YStride int32
 	_       int32
+}
+
+// QuantizeParams: Rounding of activation rows [rows, k], or of silu(gate)*up over rows [rows, 2k], to 8 or 16 bits. Strides in elements.
+type QuantizeParams struct {
+	X       cudart.Ptr // const float*
+	Q8      cudart.Ptr // int8_t* [rows][k], of quantize_q8
+	Records cudart.Ptr // void* [rows][k/32], of quantize_q8
+	Y16     cudart.Ptr // uint16_t* [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4 and at least k rounded up to 4
+	Scales  cudart.Ptr // float* [rows], of convert_f16: what a row's values are to be multiplied with
+	Rows    int32
+	K       int32
+	XStride int32
+	YStride int32
 }
 
 // RopeTableParams: table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
@@ -206,6 +362,44 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Y)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Stride)-16]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Shape)-48]
+	_ = [1]struct{}{}[unsafe.Sizeof(GetrowsParams{})-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Table)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Head)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Tail)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Ids)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Y)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.TableStride)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Rows)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Entries)-52]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Width)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.YStride)-60]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecParams{})-80]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.W)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Q8)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Records)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Bias)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Residual)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Y)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.WStride)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Rows)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.K)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Columns)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.ResidualStride)-68]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.YStride)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Parts)-76]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecFloatParams{})-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.W)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.X)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.Bias)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.Residual)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.Y)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.WStride)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.Rows)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.K)-52]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.Columns)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.XStride)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.ResidualStride)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.YStride)-68]
 	_ = [1]struct{}{}[unsafe.Sizeof(RmsNormParams{})-88]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.X)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Residual)-8]
@@ -239,6 +433,16 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.Width)-24]
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.XStride)-28]
 	_ = [1]struct{}{}[unsafe.Offsetof(SoftmaxParams{}.YStride)-32]
+	_ = [1]struct{}{}[unsafe.Sizeof(QuantizeParams{})-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.Q8)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.Records)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.Y16)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.Scales)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.Rows)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.K)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.XStride)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.YStride)-52]
 	_ = [1]struct{}{}[unsafe.Sizeof(RopeTableParams{})-40]
 	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Positions)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Frequencies)-8]
@@ -352,6 +556,402 @@ func (k *Kernels) PermuteF32(q Queue, p *PermuteParams) error {
 	return k.launch(q, KernelPermuteF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// GetrowsF32 queues kernel getrows_f32.
+func (k *Kernels) GetrowsF32(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsF32, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsF32, err)
+	}
+	return k.launch(q, KernelGetrowsF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsF16 queues kernel getrows_f16.
+func (k *Kernels) GetrowsF16(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsF16, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsF16, err)
+	}
+	return k.launch(q, KernelGetrowsF16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsBf16 queues kernel getrows_bf16.
+func (k *Kernels) GetrowsBf16(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsBf16, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsBf16, err)
+	}
+	return k.launch(q, KernelGetrowsBf16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ40 queues kernel getrows_q4_0.
+func (k *Kernels) GetrowsQ40(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ40, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ40, err)
+	}
+	return k.launch(q, KernelGetrowsQ40, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ41 queues kernel getrows_q4_1.
+func (k *Kernels) GetrowsQ41(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ41, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ41, err)
+	}
+	return k.launch(q, KernelGetrowsQ41, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ50 queues kernel getrows_q5_0.
+func (k *Kernels) GetrowsQ50(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ50, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ50, err)
+	}
+	return k.launch(q, KernelGetrowsQ50, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ51 queues kernel getrows_q5_1.
+func (k *Kernels) GetrowsQ51(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ51, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ51, err)
+	}
+	return k.launch(q, KernelGetrowsQ51, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ80 queues kernel getrows_q8_0.
+func (k *Kernels) GetrowsQ80(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ80, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ80, err)
+	}
+	return k.launch(q, KernelGetrowsQ80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ4K queues kernel getrows_q4_k.
+func (k *Kernels) GetrowsQ4K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ4K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ4K, err)
+	}
+	return k.launch(q, KernelGetrowsQ4K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ5K queues kernel getrows_q5_k.
+func (k *Kernels) GetrowsQ5K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ5K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ5K, err)
+	}
+	return k.launch(q, KernelGetrowsQ5K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsQ6K queues kernel getrows_q6_k.
+func (k *Kernels) GetrowsQ6K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsQ6K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsQ6K, err)
+	}
+	return k.launch(q, KernelGetrowsQ6K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ40 queues kernel getrows_tile_q4_0.
+func (k *Kernels) GetrowsTileQ40(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ40, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ40, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ40, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ41 queues kernel getrows_tile_q4_1.
+func (k *Kernels) GetrowsTileQ41(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ41, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ41, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ41, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ50 queues kernel getrows_tile_q5_0.
+func (k *Kernels) GetrowsTileQ50(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ50, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ50, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ50, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ51 queues kernel getrows_tile_q5_1.
+func (k *Kernels) GetrowsTileQ51(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ51, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ51, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ51, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ80 queues kernel getrows_tile_q8_0.
+func (k *Kernels) GetrowsTileQ80(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ80, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ80, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ4K queues kernel getrows_tile_q4_k.
+func (k *Kernels) GetrowsTileQ4K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ4K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ4K, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ4K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ5K queues kernel getrows_tile_q5_k.
+func (k *Kernels) GetrowsTileQ5K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ5K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ5K, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ5K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GetrowsTileQ6K queues kernel getrows_tile_q6_k.
+func (k *Kernels) GetrowsTileQ6K(q Queue, p *GetrowsParams) error {
+	cfg, err := p.config(KernelGetrowsTileQ6K, &k.device)
+	if err != nil {
+		return refused(KernelGetrowsTileQ6K, err)
+	}
+	return k.launch(q, KernelGetrowsTileQ6K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ401 queues kernel matvec_raw_q4_0_1.
+func (k *Kernels) MatvecRawQ401(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ401, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ401, err)
+	}
+	return k.launch(q, KernelMatvecRawQ401, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ408 queues kernel matvec_raw_q4_0_8.
+func (k *Kernels) MatvecRawQ408(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ408, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ408, err)
+	}
+	return k.launch(q, KernelMatvecRawQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ411 queues kernel matvec_raw_q4_1_1.
+func (k *Kernels) MatvecRawQ411(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ411, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ411, err)
+	}
+	return k.launch(q, KernelMatvecRawQ411, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ418 queues kernel matvec_raw_q4_1_8.
+func (k *Kernels) MatvecRawQ418(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ418, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ418, err)
+	}
+	return k.launch(q, KernelMatvecRawQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ501 queues kernel matvec_raw_q5_0_1.
+func (k *Kernels) MatvecRawQ501(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ501, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ501, err)
+	}
+	return k.launch(q, KernelMatvecRawQ501, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ508 queues kernel matvec_raw_q5_0_8.
+func (k *Kernels) MatvecRawQ508(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ508, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ508, err)
+	}
+	return k.launch(q, KernelMatvecRawQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ511 queues kernel matvec_raw_q5_1_1.
+func (k *Kernels) MatvecRawQ511(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ511, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ511, err)
+	}
+	return k.launch(q, KernelMatvecRawQ511, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ518 queues kernel matvec_raw_q5_1_8.
+func (k *Kernels) MatvecRawQ518(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ518, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ518, err)
+	}
+	return k.launch(q, KernelMatvecRawQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ801 queues kernel matvec_raw_q8_0_1.
+func (k *Kernels) MatvecRawQ801(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ801, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ801, err)
+	}
+	return k.launch(q, KernelMatvecRawQ801, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ808 queues kernel matvec_raw_q8_0_8.
+func (k *Kernels) MatvecRawQ808(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ808, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ808, err)
+	}
+	return k.launch(q, KernelMatvecRawQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ4K1 queues kernel matvec_raw_q4_k_1.
+func (k *Kernels) MatvecRawQ4K1(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ4K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ4K1, err)
+	}
+	return k.launch(q, KernelMatvecRawQ4K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ4K8 queues kernel matvec_raw_q4_k_8.
+func (k *Kernels) MatvecRawQ4K8(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ4K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ4K8, err)
+	}
+	return k.launch(q, KernelMatvecRawQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ5K1 queues kernel matvec_raw_q5_k_1.
+func (k *Kernels) MatvecRawQ5K1(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ5K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ5K1, err)
+	}
+	return k.launch(q, KernelMatvecRawQ5K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ5K8 queues kernel matvec_raw_q5_k_8.
+func (k *Kernels) MatvecRawQ5K8(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ5K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ5K8, err)
+	}
+	return k.launch(q, KernelMatvecRawQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ6K1 queues kernel matvec_raw_q6_k_1.
+func (k *Kernels) MatvecRawQ6K1(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ6K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ6K1, err)
+	}
+	return k.launch(q, KernelMatvecRawQ6K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecRawQ6K8 queues kernel matvec_raw_q6_k_8.
+func (k *Kernels) MatvecRawQ6K8(q Queue, p *MatvecParams) error {
+	cfg, err := p.config(KernelMatvecRawQ6K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecRawQ6K8, err)
+	}
+	return k.launch(q, KernelMatvecRawQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF321 queues kernel matvec_f32_1.
+func (k *Kernels) MatvecF321(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF321, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF321, err)
+	}
+	return k.launch(q, KernelMatvecF321, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF324 queues kernel matvec_f32_4.
+func (k *Kernels) MatvecF324(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF324, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF324, err)
+	}
+	return k.launch(q, KernelMatvecF324, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF328 queues kernel matvec_f32_8.
+func (k *Kernels) MatvecF328(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF328, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF328, err)
+	}
+	return k.launch(q, KernelMatvecF328, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF161 queues kernel matvec_f16_1.
+func (k *Kernels) MatvecF161(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF161, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF161, err)
+	}
+	return k.launch(q, KernelMatvecF161, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF164 queues kernel matvec_f16_4.
+func (k *Kernels) MatvecF164(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF164, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF164, err)
+	}
+	return k.launch(q, KernelMatvecF164, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecF168 queues kernel matvec_f16_8.
+func (k *Kernels) MatvecF168(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecF168, &k.device)
+	if err != nil {
+		return refused(KernelMatvecF168, err)
+	}
+	return k.launch(q, KernelMatvecF168, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecBf161 queues kernel matvec_bf16_1.
+func (k *Kernels) MatvecBf161(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecBf161, &k.device)
+	if err != nil {
+		return refused(KernelMatvecBf161, err)
+	}
+	return k.launch(q, KernelMatvecBf161, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecBf164 queues kernel matvec_bf16_4.
+func (k *Kernels) MatvecBf164(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecBf164, &k.device)
+	if err != nil {
+		return refused(KernelMatvecBf164, err)
+	}
+	return k.launch(q, KernelMatvecBf164, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecBf168 queues kernel matvec_bf16_8.
+func (k *Kernels) MatvecBf168(q Queue, p *MatvecFloatParams) error {
+	cfg, err := p.config(KernelMatvecBf168, &k.device)
+	if err != nil {
+		return refused(KernelMatvecBf168, err)
+	}
+	return k.launch(q, KernelMatvecBf168, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // RmsnormF32 queues kernel rmsnorm_f32.
 func (k *Kernels) RmsnormF32(q Queue, p *RmsNormParams) error {
 	cfg, err := p.config(KernelRmsnormF32, &k.device)
@@ -377,6 +977,42 @@ func (k *Kernels) SoftmaxF32(q Queue, p *SoftmaxParams) error {
 		return refused(KernelSoftmaxF32, err)
 	}
 	return k.launch(q, KernelSoftmaxF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// QuantizeQ8 queues kernel quantize_q8.
+func (k *Kernels) QuantizeQ8(q Queue, p *QuantizeParams) error {
+	cfg, err := p.config(KernelQuantizeQ8, &k.device)
+	if err != nil {
+		return refused(KernelQuantizeQ8, err)
+	}
+	return k.launch(q, KernelQuantizeQ8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ConvertBf16 queues kernel convert_bf16.
+func (k *Kernels) ConvertBf16(q Queue, p *QuantizeParams) error {
+	cfg, err := p.config(KernelConvertBf16, &k.device)
+	if err != nil {
+		return refused(KernelConvertBf16, err)
+	}
+	return k.launch(q, KernelConvertBf16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// SwigluConvertBf16 queues kernel swiglu_convert_bf16.
+func (k *Kernels) SwigluConvertBf16(q Queue, p *QuantizeParams) error {
+	cfg, err := p.config(KernelSwigluConvertBf16, &k.device)
+	if err != nil {
+		return refused(KernelSwigluConvertBf16, err)
+	}
+	return k.launch(q, KernelSwigluConvertBf16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ConvertF16 queues kernel convert_f16.
+func (k *Kernels) ConvertF16(q Queue, p *QuantizeParams) error {
+	cfg, err := p.config(KernelConvertF16, &k.device)
+	if err != nil {
+		return refused(KernelConvertF16, err)
+	}
+	return k.launch(q, KernelConvertF16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // RopeTableF32 queues kernel rope_table_f32.

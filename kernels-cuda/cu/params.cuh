@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_dae8d8cc30ff7d7e
+#define MINFER_KERNELS_ABI minfer_kernels_abi_e1f11141dd52eccd
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -45,6 +45,91 @@ static_assert(offsetof(PermuteParams, x) == 0, "offset");
 static_assert(offsetof(PermuteParams, y) == 8, "offset");
 static_assert(offsetof(PermuteParams, stride) == 16, "offset");
 static_assert(offsetof(PermuteParams, shape) == 48, "offset");
+
+// y[r] = table[ids[r]] in float32.
+struct GetrowsParams {
+    const uint8_t* table; // raw rows, or the data plane of tile16
+    const uint8_t* head; // planes of tile16
+    const uint8_t* tail;
+    const int32_t* ids; // [rows]
+    float* y;
+    int64_t table_stride; // bytes from a raw row to the next, a multiple of 16
+    int32_t rows;
+    int32_t entries; // rows of the table
+    int32_t width;
+    int32_t y_stride; // in elements
+};
+static_assert(sizeof(GetrowsParams) == 64, "size");
+static_assert(offsetof(GetrowsParams, table) == 0, "offset");
+static_assert(offsetof(GetrowsParams, head) == 8, "offset");
+static_assert(offsetof(GetrowsParams, tail) == 16, "offset");
+static_assert(offsetof(GetrowsParams, ids) == 24, "offset");
+static_assert(offsetof(GetrowsParams, y) == 32, "offset");
+static_assert(offsetof(GetrowsParams, table_stride) == 40, "offset");
+static_assert(offsetof(GetrowsParams, rows) == 48, "offset");
+static_assert(offsetof(GetrowsParams, entries) == 52, "offset");
+static_assert(offsetof(GetrowsParams, width) == 56, "offset");
+static_assert(offsetof(GetrowsParams, y_stride) == 60, "offset");
+
+// y = w*x + bias + residual for a quantised weight [rows, k] in layout raw and 8-bit activations of some columns.
+struct MatvecParams {
+    const uint8_t* w; // a multiple of 16
+    const int8_t* q8; // [columns][k]
+    const void* records; // [columns][k/32]
+    const float* bias; // [rows] or null
+    const float* residual; // [columns, rows] or null; may be y
+    float* y; // [columns, rows]
+    int64_t w_stride; // bytes from a row to the next, a multiple of 16
+    int32_t rows;
+    int32_t k;
+    int32_t columns;
+    int32_t residual_stride; // in elements, as y_stride
+    int32_t y_stride;
+    int32_t parts; // partial sums of a row; 0: the launcher's rule
+};
+static_assert(sizeof(MatvecParams) == 80, "size");
+static_assert(offsetof(MatvecParams, w) == 0, "offset");
+static_assert(offsetof(MatvecParams, q8) == 8, "offset");
+static_assert(offsetof(MatvecParams, records) == 16, "offset");
+static_assert(offsetof(MatvecParams, bias) == 24, "offset");
+static_assert(offsetof(MatvecParams, residual) == 32, "offset");
+static_assert(offsetof(MatvecParams, y) == 40, "offset");
+static_assert(offsetof(MatvecParams, w_stride) == 48, "offset");
+static_assert(offsetof(MatvecParams, rows) == 56, "offset");
+static_assert(offsetof(MatvecParams, k) == 60, "offset");
+static_assert(offsetof(MatvecParams, columns) == 64, "offset");
+static_assert(offsetof(MatvecParams, residual_stride) == 68, "offset");
+static_assert(offsetof(MatvecParams, y_stride) == 72, "offset");
+static_assert(offsetof(MatvecParams, parts) == 76, "offset");
+
+// y = w*x + bias + residual for a weight [rows, k] of f32, f16 or bf16 and float32 activations of some columns.
+struct MatvecFloatParams {
+    const uint8_t* w; // a multiple of 16
+    const float* x; // [columns, k]
+    const float* bias; // [rows] or null
+    const float* residual; // [columns, rows] or null; may be y
+    float* y; // [columns, rows]
+    int64_t w_stride; // bytes from a row to the next, a multiple of 16
+    int32_t rows;
+    int32_t k;
+    int32_t columns;
+    int32_t x_stride; // in elements, as the other two
+    int32_t residual_stride;
+    int32_t y_stride;
+};
+static_assert(sizeof(MatvecFloatParams) == 72, "size");
+static_assert(offsetof(MatvecFloatParams, w) == 0, "offset");
+static_assert(offsetof(MatvecFloatParams, x) == 8, "offset");
+static_assert(offsetof(MatvecFloatParams, bias) == 16, "offset");
+static_assert(offsetof(MatvecFloatParams, residual) == 24, "offset");
+static_assert(offsetof(MatvecFloatParams, y) == 32, "offset");
+static_assert(offsetof(MatvecFloatParams, w_stride) == 40, "offset");
+static_assert(offsetof(MatvecFloatParams, rows) == 48, "offset");
+static_assert(offsetof(MatvecFloatParams, k) == 52, "offset");
+static_assert(offsetof(MatvecFloatParams, columns) == 56, "offset");
+static_assert(offsetof(MatvecFloatParams, x_stride) == 60, "offset");
+static_assert(offsetof(MatvecFloatParams, residual_stride) == 64, "offset");
+static_assert(offsetof(MatvecFloatParams, y_stride) == 68, "offset");
 
 // s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
 struct RmsNormParams {
@@ -124,6 +209,29 @@ static_assert(offsetof(SoftmaxParams, width) == 24, "offset");
 static_assert(offsetof(SoftmaxParams, x_stride) == 28, "offset");
 static_assert(offsetof(SoftmaxParams, y_stride) == 32, "offset");
 static_assert(offsetof(SoftmaxParams, padding) == 36, "offset");
+
+// Rounding of activation rows [rows, k], or of silu(gate)*up over rows [rows, 2k], to 8 or 16 bits. Strides in elements.
+struct QuantizeParams {
+    const float* x;
+    int8_t* q8; // [rows][k], of quantize_q8
+    void* records; // [rows][k/32], of quantize_q8
+    uint16_t* y16; // [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4 and at least k rounded up to 4
+    float* scales; // [rows], of convert_f16: what a row's values are to be multiplied with
+    int32_t rows;
+    int32_t k;
+    int32_t x_stride;
+    int32_t y_stride;
+};
+static_assert(sizeof(QuantizeParams) == 56, "size");
+static_assert(offsetof(QuantizeParams, x) == 0, "offset");
+static_assert(offsetof(QuantizeParams, q8) == 8, "offset");
+static_assert(offsetof(QuantizeParams, records) == 16, "offset");
+static_assert(offsetof(QuantizeParams, y16) == 24, "offset");
+static_assert(offsetof(QuantizeParams, scales) == 32, "offset");
+static_assert(offsetof(QuantizeParams, rows) == 40, "offset");
+static_assert(offsetof(QuantizeParams, k) == 44, "offset");
+static_assert(offsetof(QuantizeParams, x_stride) == 48, "offset");
+static_assert(offsetof(QuantizeParams, y_stride) == 52, "offset");
 
 // table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
 struct RopeTableParams {

@@ -151,18 +151,17 @@ struct Group {
         tail = s.t();
     }
     __device__ __forceinline__ void load(const Raw<T>& s) {
-        if (T == Q4_K || T == Q5_K) { // blocks of a multiple of 16 bytes
+        if constexpr (T == Q4_K || T == Q5_K) { // blocks of a multiple of 16 bytes
 #pragma unroll
             for (int i = 0; i < F::kHead; i += 16) put(head + i / 4, load_stream16(s.at + i));
 #pragma unroll
             for (int i = 0; i < F::kData; i += 16) put(data + i / 4, load_stream16(s.at + F::kHead + i));
-            tail = 0;
-            return;
+        } else {
+#pragma unroll
+            for (int i = 0; i < F::kHead; i += 4) head[i / 4] = s.h(i);
+#pragma unroll
+            for (int i = 0; i < F::kData; i += 4) data[i / 4] = s.q(i);
         }
-#pragma unroll
-        for (int i = 0; i < F::kHead; i += 4) head[i / 4] = s.h(i);
-#pragma unroll
-        for (int i = 0; i < F::kData; i += 4) data[i / 4] = s.q(i);
         tail = s.t();
     }
 };
