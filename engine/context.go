@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/kvformat"
@@ -120,6 +121,20 @@ func (c *Context) Truncate(seq, n int) {
 // Logits of the i-th output row of the last Step, in the order the rows were given: n_vocab floats, valid until the next
 // Step.
 func (c *Context) Logits(i int) []float32 { return c.logits[i] }
+
+// Hidden reads an inner result of the last graph run of a context with graph.FeatureHidden, by its name in
+// modelsqwen.Model.HiddenNames: "blk.3.out". It has a row for each row of that run, then padding.
+func (c *Context) Hidden(name string) ([]float32, error) {
+	if c.compiled == nil || c.opts.Features&graph.FeatureHidden == 0 {
+		return nil, fmt.Errorf("engine: no hidden state %q: nothing ran with FeatureHidden", name)
+	}
+	i := slices.Index(c.model.net.HiddenNames(), name)
+	if i < 0 {
+		return nil, fmt.Errorf("engine: there is no hidden state %q", name)
+	}
+	out := make([]float32, c.compiled.OutputShape(i+1).Elems())
+	return out, c.compiled.ReadOutput(i+1, 0, out)
+}
 
 // Step appends rows to their sequences and computes the logits of the rows that ask for them. Rows beyond the batch size
 // are fed in several graph runs; the results are the same bits however rows are grouped. On an error, and when ctx is cancelled between

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,6 +11,24 @@ import (
 
 	"github.com/minfer-go/minfer/engine/chat"
 )
+
+func loadModel(t testing.TB, path string, o LoadOptions) *Model {
+	t.Helper()
+	m, err := Load(path, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+func newContext(t testing.TB, m *Model, o ContextOptions) *Context {
+	t.Helper()
+	c, err := m.NewContext(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func tinyModel(name string) string { return filepath.Join("testdata", "models", name+".gguf") }
 
 func story(t *testing.T, o ContextOptions) (*Context, []int32) {
 	t.Helper()
