@@ -76,16 +76,7 @@ type Weight struct {
 	Name  string // as in the file: "blk.0.attn_q.weight"
 	Type  quant.Type
 	Shape Shape // [rows, cols] (out features, in features), or [n] for vectors
-	Uses  Use   // what the model does with it, so that a backend may lay it out for that; 0: not said, any
 }
-
-// Use says what a weight is for.
-type Use uint8
-
-const (
-	UseMatMul  Use = 1 << iota // multiplied by activations
-	UseGetRows                 // rows of it are looked up
-)
 
 // Bytes is the exact payload length.
 func (w *Weight) Bytes() int64 {

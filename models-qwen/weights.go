@@ -89,11 +89,6 @@ func New(f *gguf.File) (*Model, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	for _, w := range r.weights {
-		w.Uses = graph.UseMatMul
-	}
-	m.TokenEmbd.Uses = graph.UseGetRows
-	m.Output.Uses |= graph.UseMatMul
 	m.weights = r.weights
 	return m, nil
 }
