@@ -81,7 +81,10 @@ func panelsOf(results []Result) (panels []*panel) {
 }
 
 func (p *panel) add(r Result) {
-	name := fmt.Sprintf("%s%d, %s", r.Kind, r.N, plural(r.Threads, "thread"))
+	name := fmt.Sprintf("%s%d, %s", r.Kind, r.N, r.Backend)
+	if r.Threads > 0 {
+		name = fmt.Sprintf("%s%d, %s", r.Kind, r.N, plural(r.Threads, "thread"))
+	}
 	at := slices.IndexFunc(p.lines, func(l line) bool { return l.name == name })
 	if at < 0 {
 		at = len(p.lines)
