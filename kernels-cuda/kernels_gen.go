@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "e1f11141dd52eccd"
+const ManifestHash = "4052b506efa8213d"
 
 // The kernels, by entry point.
 const (
@@ -19,6 +19,29 @@ const (
 	KernelSwigluF32
 	KernelScaleF32
 	KernelPermuteF32
+	KernelGemmBf16128x256
+	KernelGemmBf16128x128
+	KernelGemmBf1664x64
+	KernelGemmF16128x256
+	KernelGemmF16128x128
+	KernelGemmF1664x64
+	KernelGemmF32
+	KernelExpandQ40
+	KernelExpandQ41
+	KernelExpandQ50
+	KernelExpandQ51
+	KernelExpandQ80
+	KernelExpandQ4K
+	KernelExpandQ5K
+	KernelExpandQ6K
+	KernelExpandTileQ40
+	KernelExpandTileQ41
+	KernelExpandTileQ50
+	KernelExpandTileQ51
+	KernelExpandTileQ80
+	KernelExpandTileQ4K
+	KernelExpandTileQ5K
+	KernelExpandTileQ6K
 	KernelGetrowsF32
 	KernelGetrowsF16
 	KernelGetrowsBf16
@@ -85,6 +108,29 @@ var table = [NumKernels]descriptor{
 	KernelSwigluF32:         {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
 	KernelScaleF32:          {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
 	KernelPermuteF32:        {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelGemmBf16128x256:   {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf16128x128:   {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf1664x64:     {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x256:    {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x128:    {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF1664x64:      {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF32:           {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ40:         {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ41:         {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ50:         {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ51:         {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ80:         {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ4K:         {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ5K:         {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ6K:         {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ40:     {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ41:     {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ50:     {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ51:     {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ80:     {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ4K:     {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ5K:     {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ6K:     {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
 	KernelGetrowsF32:        {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
 	KernelGetrowsF16:        {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
 	KernelGetrowsBf16:       {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
@@ -163,6 +209,54 @@ type PermuteParams struct {
 	Y      cudart.Ptr // float*
 	Stride [4]int64   // of x, in elements, by dimension of y
 	Shape  [4]int32   // of y, leading dimensions 1
+}
+
+// GemmParams: y = scales * (a*b^T) + bias + residual on tensor cores: activations a [m, k], weights b [n, k], both bf16 or both f16. Strides in elements.
+type GemmParams struct {
+	A              cudart.Ptr // const uint16_t* a multiple of 16
+	B              cudart.Ptr // const uint16_t* a multiple of 16
+	Scales         cudart.Ptr // const float* [m] or null
+	Bias           cudart.Ptr // const float* [n] or null
+	Residual       cudart.Ptr // const float* [m, n] or null; may be y
+	Y              cudart.Ptr // float* [m, n]
+	M              int32
+	N              int32
+	K              int32 // a multiple of 8
+	AStride        int32 // a multiple of 8, as b_stride
+	BStride        int32
+	ResidualStride int32
+	YStride        int32
+	_              int32
+}
+
+// GemmF32Params: y = a*b^T + bias + residual in float32: a [m, k], b [n, k]. Strides in elements.
+type GemmF32Params struct {
+	A              cudart.Ptr // const float*
+	B              cudart.Ptr // const float*
+	Bias           cudart.Ptr // const float* [n] or null
+	Residual       cudart.Ptr // const float* [m, n] or null; may be y
+	Y              cudart.Ptr // float* [m, n]
+	M              int32
+	N              int32
+	K              int32
+	AStride        int32
+	BStride        int32
+	ResidualStride int32
+	YStride        int32
+	_              int32
+}
+
+// ExpandParams: y = w rounded to bf16: a quantised weight [rows, k] made ready for the tensor cores.
+type ExpandParams struct {
+	W       cudart.Ptr // const uint8_t* raw rows, or the data plane of tile16
+	Head    cudart.Ptr // const uint8_t* planes of tile16
+	Tail    cudart.Ptr // const uint8_t*
+	Y       cudart.Ptr // uint16_t* a multiple of 16
+	WStride int64      // bytes from a raw row to the next, a multiple of 16
+	Rows    int32
+	K       int32
+	YStride int32 // in elements, a multiple of 8
+	_       int32
 }
 
 // GetrowsParams: y[r] = table[ids[r]] in float32.
@@ -362,6 +456,42 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Y)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Stride)-16]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Shape)-48]
+	_ = [1]struct{}{}[unsafe.Sizeof(GemmParams{})-80]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.A)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.B)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.Scales)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.Bias)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.Residual)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.Y)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.M)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.N)-52]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.K)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.AStride)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.BStride)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.ResidualStride)-68]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.YStride)-72]
+	_ = [1]struct{}{}[unsafe.Sizeof(GemmF32Params{})-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.A)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.B)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.Bias)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.Residual)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.Y)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.M)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.N)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.K)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.AStride)-52]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.BStride)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.ResidualStride)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(GemmF32Params{}.YStride)-64]
+	_ = [1]struct{}{}[unsafe.Sizeof(ExpandParams{})-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.W)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Head)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Tail)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Y)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.WStride)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Rows)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.K)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.YStride)-48]
 	_ = [1]struct{}{}[unsafe.Sizeof(GetrowsParams{})-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Table)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Head)-8]
@@ -554,6 +684,213 @@ func (k *Kernels) PermuteF32(q Queue, p *PermuteParams) error {
 		return refused(KernelPermuteF32, err)
 	}
 	return k.launch(q, KernelPermuteF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmBf16128x256 queues kernel gemm_bf16_128x256.
+func (k *Kernels) GemmBf16128x256(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmBf16128x256, &k.device)
+	if err != nil {
+		return refused(KernelGemmBf16128x256, err)
+	}
+	return k.launch(q, KernelGemmBf16128x256, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmBf16128x128 queues kernel gemm_bf16_128x128.
+func (k *Kernels) GemmBf16128x128(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmBf16128x128, &k.device)
+	if err != nil {
+		return refused(KernelGemmBf16128x128, err)
+	}
+	return k.launch(q, KernelGemmBf16128x128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmBf1664x64 queues kernel gemm_bf16_64x64.
+func (k *Kernels) GemmBf1664x64(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmBf1664x64, &k.device)
+	if err != nil {
+		return refused(KernelGemmBf1664x64, err)
+	}
+	return k.launch(q, KernelGemmBf1664x64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmF16128x256 queues kernel gemm_f16_128x256.
+func (k *Kernels) GemmF16128x256(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmF16128x256, &k.device)
+	if err != nil {
+		return refused(KernelGemmF16128x256, err)
+	}
+	return k.launch(q, KernelGemmF16128x256, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmF16128x128 queues kernel gemm_f16_128x128.
+func (k *Kernels) GemmF16128x128(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmF16128x128, &k.device)
+	if err != nil {
+		return refused(KernelGemmF16128x128, err)
+	}
+	return k.launch(q, KernelGemmF16128x128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmF1664x64 queues kernel gemm_f16_64x64.
+func (k *Kernels) GemmF1664x64(q Queue, p *GemmParams) error {
+	cfg, err := p.config(KernelGemmF1664x64, &k.device)
+	if err != nil {
+		return refused(KernelGemmF1664x64, err)
+	}
+	return k.launch(q, KernelGemmF1664x64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GemmF32 queues kernel gemm_f32.
+func (k *Kernels) GemmF32(q Queue, p *GemmF32Params) error {
+	cfg, err := p.config(KernelGemmF32, &k.device)
+	if err != nil {
+		return refused(KernelGemmF32, err)
+	}
+	return k.launch(q, KernelGemmF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ40 queues kernel expand_q4_0.
+func (k *Kernels) ExpandQ40(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ40, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ40, err)
+	}
+	return k.launch(q, KernelExpandQ40, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ41 queues kernel expand_q4_1.
+func (k *Kernels) ExpandQ41(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ41, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ41, err)
+	}
+	return k.launch(q, KernelExpandQ41, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ50 queues kernel expand_q5_0.
+func (k *Kernels) ExpandQ50(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ50, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ50, err)
+	}
+	return k.launch(q, KernelExpandQ50, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ51 queues kernel expand_q5_1.
+func (k *Kernels) ExpandQ51(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ51, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ51, err)
+	}
+	return k.launch(q, KernelExpandQ51, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ80 queues kernel expand_q8_0.
+func (k *Kernels) ExpandQ80(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ80, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ80, err)
+	}
+	return k.launch(q, KernelExpandQ80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ4K queues kernel expand_q4_k.
+func (k *Kernels) ExpandQ4K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ4K, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ4K, err)
+	}
+	return k.launch(q, KernelExpandQ4K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ5K queues kernel expand_q5_k.
+func (k *Kernels) ExpandQ5K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ5K, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ5K, err)
+	}
+	return k.launch(q, KernelExpandQ5K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandQ6K queues kernel expand_q6_k.
+func (k *Kernels) ExpandQ6K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandQ6K, &k.device)
+	if err != nil {
+		return refused(KernelExpandQ6K, err)
+	}
+	return k.launch(q, KernelExpandQ6K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ40 queues kernel expand_tile_q4_0.
+func (k *Kernels) ExpandTileQ40(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ40, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ40, err)
+	}
+	return k.launch(q, KernelExpandTileQ40, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ41 queues kernel expand_tile_q4_1.
+func (k *Kernels) ExpandTileQ41(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ41, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ41, err)
+	}
+	return k.launch(q, KernelExpandTileQ41, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ50 queues kernel expand_tile_q5_0.
+func (k *Kernels) ExpandTileQ50(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ50, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ50, err)
+	}
+	return k.launch(q, KernelExpandTileQ50, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ51 queues kernel expand_tile_q5_1.
+func (k *Kernels) ExpandTileQ51(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ51, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ51, err)
+	}
+	return k.launch(q, KernelExpandTileQ51, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ80 queues kernel expand_tile_q8_0.
+func (k *Kernels) ExpandTileQ80(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ80, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ80, err)
+	}
+	return k.launch(q, KernelExpandTileQ80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ4K queues kernel expand_tile_q4_k.
+func (k *Kernels) ExpandTileQ4K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ4K, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ4K, err)
+	}
+	return k.launch(q, KernelExpandTileQ4K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ5K queues kernel expand_tile_q5_k.
+func (k *Kernels) ExpandTileQ5K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ5K, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ5K, err)
+	}
+	return k.launch(q, KernelExpandTileQ5K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// ExpandTileQ6K queues kernel expand_tile_q6_k.
+func (k *Kernels) ExpandTileQ6K(q Queue, p *ExpandParams) error {
+	cfg, err := p.config(KernelExpandTileQ6K, &k.device)
+	if err != nil {
+		return refused(KernelExpandTileQ6K, err)
+	}
+	return k.launch(q, KernelExpandTileQ6K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // GetrowsF32 queues kernel getrows_f32.

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_e1f11141dd52eccd
+#define MINFER_KERNELS_ABI minfer_kernels_abi_4052b506efa8213d
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -45,6 +45,93 @@ static_assert(offsetof(PermuteParams, x) == 0, "offset");
 static_assert(offsetof(PermuteParams, y) == 8, "offset");
 static_assert(offsetof(PermuteParams, stride) == 16, "offset");
 static_assert(offsetof(PermuteParams, shape) == 48, "offset");
+
+// y = scales * (a*b^T) + bias + residual on tensor cores: activations a [m, k], weights b [n, k], both bf16 or both f16. Strides in elements.
+struct GemmParams {
+    const uint16_t* a; // a multiple of 16
+    const uint16_t* b; // a multiple of 16
+    const float* scales; // [m] or null
+    const float* bias; // [n] or null
+    const float* residual; // [m, n] or null; may be y
+    float* y; // [m, n]
+    int32_t m;
+    int32_t n;
+    int32_t k; // a multiple of 8
+    int32_t a_stride; // a multiple of 8, as b_stride
+    int32_t b_stride;
+    int32_t residual_stride;
+    int32_t y_stride;
+    int32_t padding;
+};
+static_assert(sizeof(GemmParams) == 80, "size");
+static_assert(offsetof(GemmParams, a) == 0, "offset");
+static_assert(offsetof(GemmParams, b) == 8, "offset");
+static_assert(offsetof(GemmParams, scales) == 16, "offset");
+static_assert(offsetof(GemmParams, bias) == 24, "offset");
+static_assert(offsetof(GemmParams, residual) == 32, "offset");
+static_assert(offsetof(GemmParams, y) == 40, "offset");
+static_assert(offsetof(GemmParams, m) == 48, "offset");
+static_assert(offsetof(GemmParams, n) == 52, "offset");
+static_assert(offsetof(GemmParams, k) == 56, "offset");
+static_assert(offsetof(GemmParams, a_stride) == 60, "offset");
+static_assert(offsetof(GemmParams, b_stride) == 64, "offset");
+static_assert(offsetof(GemmParams, residual_stride) == 68, "offset");
+static_assert(offsetof(GemmParams, y_stride) == 72, "offset");
+static_assert(offsetof(GemmParams, padding) == 76, "offset");
+
+// y = a*b^T + bias + residual in float32: a [m, k], b [n, k]. Strides in elements.
+struct GemmF32Params {
+    const float* a;
+    const float* b;
+    const float* bias; // [n] or null
+    const float* residual; // [m, n] or null; may be y
+    float* y; // [m, n]
+    int32_t m;
+    int32_t n;
+    int32_t k;
+    int32_t a_stride;
+    int32_t b_stride;
+    int32_t residual_stride;
+    int32_t y_stride;
+    int32_t padding;
+};
+static_assert(sizeof(GemmF32Params) == 72, "size");
+static_assert(offsetof(GemmF32Params, a) == 0, "offset");
+static_assert(offsetof(GemmF32Params, b) == 8, "offset");
+static_assert(offsetof(GemmF32Params, bias) == 16, "offset");
+static_assert(offsetof(GemmF32Params, residual) == 24, "offset");
+static_assert(offsetof(GemmF32Params, y) == 32, "offset");
+static_assert(offsetof(GemmF32Params, m) == 40, "offset");
+static_assert(offsetof(GemmF32Params, n) == 44, "offset");
+static_assert(offsetof(GemmF32Params, k) == 48, "offset");
+static_assert(offsetof(GemmF32Params, a_stride) == 52, "offset");
+static_assert(offsetof(GemmF32Params, b_stride) == 56, "offset");
+static_assert(offsetof(GemmF32Params, residual_stride) == 60, "offset");
+static_assert(offsetof(GemmF32Params, y_stride) == 64, "offset");
+static_assert(offsetof(GemmF32Params, padding) == 68, "offset");
+
+// y = w rounded to bf16: a quantised weight [rows, k] made ready for the tensor cores.
+struct ExpandParams {
+    const uint8_t* w; // raw rows, or the data plane of tile16
+    const uint8_t* head; // planes of tile16
+    const uint8_t* tail;
+    uint16_t* y; // a multiple of 16
+    int64_t w_stride; // bytes from a raw row to the next, a multiple of 16
+    int32_t rows;
+    int32_t k;
+    int32_t y_stride; // in elements, a multiple of 8
+    int32_t padding;
+};
+static_assert(sizeof(ExpandParams) == 56, "size");
+static_assert(offsetof(ExpandParams, w) == 0, "offset");
+static_assert(offsetof(ExpandParams, head) == 8, "offset");
+static_assert(offsetof(ExpandParams, tail) == 16, "offset");
+static_assert(offsetof(ExpandParams, y) == 24, "offset");
+static_assert(offsetof(ExpandParams, w_stride) == 32, "offset");
+static_assert(offsetof(ExpandParams, rows) == 40, "offset");
+static_assert(offsetof(ExpandParams, k) == 44, "offset");
+static_assert(offsetof(ExpandParams, y_stride) == 48, "offset");
+static_assert(offsetof(ExpandParams, padding) == 52, "offset");
 
 // y[r] = table[ids[r]] in float32.
 struct GetrowsParams {
