@@ -43,6 +43,7 @@ type Unit struct {
 	Params  Params
 	Nodes   []*Node
 	Tensors []Tensor   // by node ID, for every node of the graph that this unit reads or writes
+	Wanted  []bool     // by node ID: read from outside this unit, or a graph output; the other results need not be stored
 	Keys    []KVRegion // by layer; zero for layers of another backend
 	Values  []KVRegion
 

@@ -129,7 +129,7 @@ func (e *Executor) checkKV(g *Graph) error {
 func (c *Compiled) unit(s Split) *Unit {
 	e := c.exec
 	u := &Unit{Params: c.params, Nodes: s.Nodes, Tensors: make([]Tensor, len(c.graph.Nodes)), Traced: c.trace != nil,
-		Keys: make([]KVRegion, e.kv.Layers), Values: make([]KVRegion, e.kv.Layers)}
+		Keys: make([]KVRegion, e.kv.Layers), Values: make([]KVRegion, e.kv.Layers), Wanted: c.wanted(s)}
 	for i, b := range e.opts.Layers {
 		if b == s.Backend {
 			u.Keys[i], u.Values[i] = e.keys[i], e.values[i]
@@ -145,6 +145,32 @@ func (c *Compiled) unit(s Split) *Unit {
 		}
 	}
 	return u
+}
+
+// wanted marks what is read from outside a split: by nodes of others, or as an output. Views count for what they show.
+func (c *Compiled) wanted(s Split) []bool {
+	inside := make([]bool, len(c.graph.Nodes))
+	for _, n := range s.Nodes {
+		inside[n.ID] = true
+	}
+	w := make([]bool, len(c.graph.Nodes))
+	mark := func(n *Node) {
+		for w[n.ID] = true; n.Op == OpView || n.Op == OpReshape; w[n.ID] = true {
+			n = n.In[0]
+		}
+	}
+	for _, n := range c.graph.Outputs {
+		mark(n)
+	}
+	for _, n := range c.graph.Nodes {
+		if inside[n.ID] || n.Op.Places() {
+			continue
+		}
+		for _, in := range n.In {
+			mark(in)
+		}
+	}
+	return w
 }
 
 // tensor is where a node's result lies on a backend.

@@ -4,6 +4,8 @@ package graphtest
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/minfer-go/minfer/graph"
@@ -158,12 +160,24 @@ func (r *Reference) Compile(u *graph.Unit) (graph.Program, error) {
 		return nil, err
 	}
 	p := &program{r: r}
-	for _, n := range u.Nodes {
+	last := map[*graph.Node]int{} // by owner of memory: the last node here that reads it
+	for i, n := range u.Nodes {
+		for _, in := range n.In {
+			root, _, _ := in.Layout()
+			last[root] = i
+		}
+	}
+	for i, n := range u.Nodes {
 		run, err := r.compileNode(u, n)
 		if err != nil {
 			return nil, n.Errorf("%w", err)
 		}
 		p.ops = append(p.ops, run)
+		for root, at := range last { // nobody may miss what Unit.Wanted says isn't
+			if at == i && !u.Wanted[root.ID] && slices.Contains(u.Nodes, root) && !root.Op.InRegion() {
+				p.ops = append(p.ops, place(u.Tensors[root.ID]).spoil)
+			}
+		}
 	}
 	return p, nil
 }
@@ -198,6 +212,16 @@ type tensor struct {
 
 func place(t graph.Tensor) tensor {
 	return tensor{mem: bytesOf(t.Buffer), offset: t.Offset, stride: t.RowStride, rows: t.Shape[0], width: t.Shape[1:].Elems(), shape: t.Shape}
+}
+
+// spoil makes every element NaN.
+func (t tensor) spoil() {
+	for r := range t.rows {
+		row := t.row(r)
+		for i := range row {
+			row[i] = float32(math.NaN())
+		}
+	}
 }
 
 func (t tensor) row(r int) []float32 { return cast[float32](t, r) }
