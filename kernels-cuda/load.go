@@ -21,7 +21,7 @@ func Load(b *cudart.Bound, image []byte) (*Kernels, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernelscuda: %w", err)
 	}
-	k := &Kernels{library: lib, device: b.Device()}
+	k := &Kernels{library: lib, device: b.Context().Device()}
 	if err := k.resolve(b); err != nil {
 		return nil, errors.Join(err, lib.Unload(b))
 	}
