@@ -21,6 +21,7 @@ const (
 	Contained               Result = 226
 	InvalidSource           Result = 300
 	InvalidHandle           Result = 400
+	IllegalState            Result = 401
 	NotFound                Result = 500
 	NotReady                Result = 600
 	IllegalAddress          Result = 700

@@ -27,6 +27,7 @@ var resultNames = map[Result]string{
 	Contained:               "CONTAINED",
 	InvalidSource:           "INVALID_SOURCE",
 	InvalidHandle:           "INVALID_HANDLE",
+	IllegalState:            "ILLEGAL_STATE",
 	NotFound:                "NOT_FOUND",
 	NotReady:                "NOT_READY",
 	IllegalAddress:          "ILLEGAL_ADDRESS",
