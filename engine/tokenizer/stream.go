@@ -25,6 +25,7 @@ func (s *Stream) Push(id int32) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	mem := buf
 	s.out = s.out[:0]
 	for len(buf) > 0 {
 		r, n := utf8.DecodeRune(buf)
@@ -39,7 +40,7 @@ func (s *Stream) Push(id int32) (string, error) {
 		}
 		buf = buf[n:]
 	}
-	s.buf = append(s.buf[:0], buf...)
+	s.buf = mem[:copy(mem, buf)]
 	return string(s.out), nil
 }
 

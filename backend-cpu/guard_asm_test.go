@@ -1,0 +1,5 @@
+//go:build !noasm
+
+package backendcpu
+
+const assembly = true
