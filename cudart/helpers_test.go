@@ -1,0 +1,116 @@
+package cudart_test
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/cudart/cudatest"
+	"github.com/minfer-go/minfer/cudart/sys"
+)
+
+const second = time.Second
+
+// addParams are those of the kernel "add": it adds to each of n words.
+type addParams struct {
+	at     cudart.Ptr
+	n, add uint32
+}
+
+// world is a fake driver with a context and the kernel "add".
+type world struct {
+	*testing.T
+	fake *cudatest.Fake
+	c    *cudart.Context
+}
+
+// newWorld makes one, with failures by rule. At the test's end nothing may be left over and no rule have been broken.
+func newWorld(t *testing.T, opt cudatest.Options, rules string) *world {
+	t.Helper()
+	w := &world{T: t, fake: cudatest.New(opt)}
+	w.fake.Register("add", func(cfg *sys.LaunchConfig, params unsafe.Pointer) {
+		p := (*addParams)(params)
+		words := cudatest.Slice[uint32](w.fake, p.at, int(p.n))
+		for i := range min(len(words), int(cfg.GridX*cfg.BlockX)) {
+			words[i] += p.add
+		}
+	})
+	in, err := cudatest.ParseInject(rules)
+	require.NoError(t, err)
+	table := w.fake.Table()
+	if rules != "" {
+		table = in.Wrap(table)
+	}
+	w.c, err = cudart.NewDriver(table).Retain(0)
+	require.NoError(t, err)
+	return w
+}
+
+// clean checks that everything was given back and no rule was broken.
+func (w *world) clean() {
+	w.Helper()
+	require.NoError(w, w.c.Release())
+	require.Empty(w, w.fake.Live())
+	require.Empty(w, w.fake.Violations())
+}
+
+func (w *world) do(f func(b *cudart.Bound)) {
+	w.Helper()
+	require.NoError(w, w.c.Do(func(b *cudart.Bound) error { f(b); return nil }))
+}
+
+// rig is what a test of launches needs.
+type rig struct {
+	t   require.TestingT
+	s   *cudart.Stream
+	m   *cudart.Memory
+	p   *cudart.Pinned
+	lib *cudart.Library
+	add *cudart.Kernel
+}
+
+const rigWords = 64
+
+func newRig(t require.TestingT, b *cudart.Bound) *rig {
+	r := &rig{t: t}
+	var err error
+	r.s, err = b.NewStream()
+	require.NoError(t, err)
+	r.m, err = b.Alloc(4 * rigWords)
+	require.NoError(t, err)
+	r.p, err = b.AllocPinned(4 * rigWords)
+	require.NoError(t, err)
+	r.lib, err = b.LoadLibrary([]byte("image"))
+	require.NoError(t, err)
+	r.add, err = r.lib.Kernel(b, "add")
+	require.NoError(t, err)
+	require.NoError(t, b.Memset32(r.s, r.m.Ptr(), 1, rigWords))
+	return r
+}
+
+func (r *rig) close(b *cudart.Bound) {
+	require.NoError(r.t, r.s.Wait(b, second, "the rest"))
+	require.NoError(r.t, r.lib.Unload(b))
+	require.NoError(r.t, r.p.Free(b))
+	require.NoError(r.t, r.m.Free(b))
+	require.NoError(r.t, r.s.Destroy(b))
+}
+
+var rigLaunch = cudart.LaunchConfig{GridX: 1, BlockX: rigWords}
+
+func (r *rig) launch(b *cudart.Bound, add uint32) error {
+	p := addParams{r.m.Ptr(), rigWords, add}
+	return b.Launch(r.s, r.add, &rigLaunch, unsafe.Pointer(&p), unsafe.Sizeof(p))
+}
+
+// value waits and reads the first word.
+func (r *rig) value(b *cudart.Bound) uint32 {
+	require.NoError(r.t, b.CopyToHost(r.s, r.p, 0, r.m.Ptr(), 4*rigWords))
+	require.NoError(r.t, r.s.Wait(b, second, "the words"))
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(&r.p.Bytes()[0])), rigWords)
+	require.Equal(r.t, words[0], words[rigWords-1])
+	return words[0]
+}
