@@ -82,7 +82,7 @@ func (c *Context) Release() error {
 	}
 	c.closed.Store(true)
 	delete(c.d.contexts, c.info.Ordinal)
-	if r := c.t.PrimaryCtxRelease(c.dev); r != sys.Success && !sticky(r) {
+	if r := c.t.PrimaryCtxRelease(c.dev); r != sys.Success && (c.dead.Load() == nil || !sticky(r)) {
 		return newError(c.t, "PrimaryCtxRelease", r, fmt.Sprintf("releasing device %d", c.info.Ordinal))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cudart_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 	"unsafe"
@@ -27,17 +28,23 @@ type world struct {
 	c    *cudart.Context
 }
 
-// newWorld makes one, with failures by rule. At the test's end nothing may be left over and no rule have been broken.
-func newWorld(t *testing.T, opt cudatest.Options, rules string) *world {
-	t.Helper()
-	w := &world{T: t, fake: cudatest.New(opt)}
-	w.fake.Register("add", func(cfg *sys.LaunchConfig, params unsafe.Pointer) {
+// newFake is a fake driver with the kernel "add".
+func newFake(opt cudatest.Options) *cudatest.Fake {
+	fake := cudatest.New(opt)
+	fake.Register("add", func(cfg *sys.LaunchConfig, params unsafe.Pointer) {
 		p := (*addParams)(params)
-		words := cudatest.Slice[uint32](w.fake, p.at, int(p.n))
+		words := cudatest.Slice[uint32](fake, p.at, int(p.n))
 		for i := range min(len(words), int(cfg.GridX*cfg.BlockX)) {
 			words[i] += p.add
 		}
 	})
+	return fake
+}
+
+// newWorld makes one, with failures by rule. At the test's end nothing may be left over and no rule have been broken.
+func newWorld(t *testing.T, opt cudatest.Options, rules string) *world {
+	t.Helper()
+	w := &world{T: t, fake: newFake(opt)}
 	in, err := cudatest.ParseInject(rules)
 	require.NoError(t, err)
 	table := w.fake.Table()
@@ -70,6 +77,8 @@ type rig struct {
 	p   *cudart.Pinned
 	lib *cudart.Library
 	add *cudart.Kernel
+	fs  *cudart.Stream // of fork, with its events
+	fe  [2]*cudart.Event
 }
 
 const rigWords = 64
@@ -87,6 +96,12 @@ func newRig(t require.TestingT, b *cudart.Bound) *rig {
 	require.NoError(t, err)
 	r.add, err = r.lib.Kernel(b, "add")
 	require.NoError(t, err)
+	r.fs, err = b.NewStream()
+	require.NoError(t, err)
+	for i := range r.fe {
+		r.fe[i], err = b.NewEvent(false)
+		require.NoError(t, err)
+	}
 	require.NoError(t, b.Memset32(r.s, r.m.Ptr(), 1, rigWords))
 	return r
 }
@@ -97,6 +112,24 @@ func (r *rig) close(b *cudart.Bound) {
 	require.NoError(r.t, r.p.Free(b))
 	require.NoError(r.t, r.m.Free(b))
 	require.NoError(r.t, r.s.Destroy(b))
+	require.NoError(r.t, r.fs.Destroy(b))
+	for _, e := range r.fe {
+		require.NoError(r.t, e.Destroy(b))
+	}
+}
+
+// fork adds 10 on its stream and 100 on another that it forks, and may join.
+func (r *rig) fork(b *cudart.Bound, join bool) error {
+	if err := r.launch(b, 10); err != nil {
+		return err
+	}
+	other := *r
+	other.s = r.fs
+	err := errors.Join(r.fe[0].Record(b, r.s), r.fs.WaitEvent(b, r.fe[0]), other.launch(b, 100))
+	if join {
+		err = errors.Join(err, r.fe[1].Record(b, r.fs), r.s.WaitEvent(b, r.fe[1]))
+	}
+	return err
 }
 
 var rigLaunch = cudart.LaunchConfig{GridX: 1, BlockX: rigWords}
