@@ -165,6 +165,12 @@ func executeRow(b graph.Backend, c Case, noFuse bool, row int, kv [][]byte) (*re
 	return res, nil
 }
 
+// Prepare compiles a case on a backend, fused as the backend wants it, and sets its inputs; for backends' own tests. The caller
+// closes the executor.
+func Prepare(b graph.Backend, c Case) (*graph.Executor, *graph.Compiled, error) {
+	return prepare(b, c, false, -1, nil)
+}
+
 // prepare compiles a case and sets its inputs.
 func prepare(b graph.Backend, c Case, noFuse bool, row int, kv [][]byte) (exec *graph.Executor, compiled *graph.Compiled, err error) {
 	p, inputs := c.Params, defaultInputs(c)
