@@ -279,11 +279,11 @@ func (f *Fake) execute(k *kernel, cfg *sys.LaunchConfig, params unsafe.Pointer) 
 		switch p := recover(); e := p.(type) {
 		case nil:
 		case fault:
-			r = f.illegal("kernel "+k.name, e.why)
+			r = f.failed("kernel "+k.name, e.why, sys.IllegalAddress)
 		case error:
 			var bad fault
 			if errors.As(e, &bad) {
-				r = f.illegal("kernel "+k.name, bad.why)
+				r = f.failed("kernel "+k.name, bad.why, sys.IllegalAddress)
 				return
 			}
 			r = f.crashed(k, fmt.Sprint(e))
@@ -297,6 +297,5 @@ func (f *Fake) execute(k *kernel, cfg *sys.LaunchConfig, params unsafe.Pointer) 
 
 // crashed notes a kernel whose Go function panicked.
 func (f *Fake) crashed(k *kernel, why string) sys.Result {
-	f.illegal("kernel "+k.name+" panicked", why+"\n"+string(debug.Stack()))
-	return sys.LaunchFailed
+	return f.failed("kernel "+k.name+" panicked", why+"\n"+string(debug.Stack()), sys.LaunchFailed)
 }

@@ -182,7 +182,7 @@ func (f *Fake) copyOp(name string, n uint64, s sys.Stream, host unsafe.Pointer, 
 		dst, src, why := ends()
 		f.mu.Unlock()
 		if why != "" {
-			return f.illegal(name, why)
+			return f.failed(name, why, sys.IllegalAddress)
 		}
 		copy(dst, src)
 		return sys.Success
@@ -238,7 +238,7 @@ func (f *Fake) setOp(name string, dst sys.DevicePtr, bytes uint64, s sys.Stream,
 		to, why := f.find(dst, int64(bytes))
 		f.mu.Unlock()
 		if why != "" {
-			return f.illegal(name, why)
+			return f.failed(name, why, sys.IllegalAddress)
 		}
 		set(to)
 		return sys.Success
@@ -261,10 +261,10 @@ func (f *Fake) memsetD32(dst sys.DevicePtr, v uint32, n uint64, s sys.Stream) sy
 	})
 }
 
-// illegal notes a bad access of queued work.
-func (f *Fake) illegal(what, why string) sys.Result {
+// failed notes why queued work failed, and gives r.
+func (f *Fake) failed(what, why string, r sys.Result) sys.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.violate("%s: %s", what, why)
-	return sys.IllegalAddress
+	return r
 }
