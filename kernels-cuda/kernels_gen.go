@@ -9,11 +9,22 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "4052b506efa8213d"
+const ManifestHash = "fdbcf1389ac952e3"
 
 // The kernels, by entry point.
 const (
-	KernelAddF32 ID = iota
+	KernelAttnReferenceF32 ID = iota
+	KernelAttnDecodeF32
+	KernelAttnCombineF32
+	KernelAttnDecodeF16F16D64
+	KernelAttnDecodeF16Q8D64
+	KernelAttnDecodeQ8F16D64
+	KernelAttnDecodeQ8Q8D64
+	KernelAttnDecodeF16F16D128
+	KernelAttnDecodeF16Q8D128
+	KernelAttnDecodeQ8F16D128
+	KernelAttnDecodeQ8Q8D128
+	KernelAddF32
 	KernelMulF32
 	KernelSiluF32
 	KernelSwigluF32
@@ -86,6 +97,78 @@ const (
 	KernelMatvecBf161
 	KernelMatvecBf164
 	KernelMatvecBf168
+	KernelMatvecTileK1
+	KernelMatvecTile01
+	KernelMatvecTileQ401
+	KernelMatvecSwigluQ401
+	KernelMatvecTileQ411
+	KernelMatvecSwigluQ411
+	KernelMatvecTileQ501
+	KernelMatvecSwigluQ501
+	KernelMatvecTileQ511
+	KernelMatvecSwigluQ511
+	KernelMatvecTileQ801
+	KernelMatvecSwigluQ801
+	KernelMatvecTileQ4K1
+	KernelMatvecSwigluQ4K1
+	KernelMatvecTileQ5K1
+	KernelMatvecSwigluQ5K1
+	KernelMatvecTileQ6K1
+	KernelMatvecSwigluQ6K1
+	KernelMatvecTileK2
+	KernelMatvecTile02
+	KernelMatvecTileQ402
+	KernelMatvecSwigluQ402
+	KernelMatvecTileQ412
+	KernelMatvecSwigluQ412
+	KernelMatvecTileQ502
+	KernelMatvecSwigluQ502
+	KernelMatvecTileQ512
+	KernelMatvecSwigluQ512
+	KernelMatvecTileQ802
+	KernelMatvecSwigluQ802
+	KernelMatvecTileQ4K2
+	KernelMatvecSwigluQ4K2
+	KernelMatvecTileQ5K2
+	KernelMatvecSwigluQ5K2
+	KernelMatvecTileQ6K2
+	KernelMatvecSwigluQ6K2
+	KernelMatvecTileK4
+	KernelMatvecTile04
+	KernelMatvecTileQ404
+	KernelMatvecSwigluQ404
+	KernelMatvecTileQ414
+	KernelMatvecSwigluQ414
+	KernelMatvecTileQ504
+	KernelMatvecSwigluQ504
+	KernelMatvecTileQ514
+	KernelMatvecSwigluQ514
+	KernelMatvecTileQ804
+	KernelMatvecSwigluQ804
+	KernelMatvecTileQ4K4
+	KernelMatvecSwigluQ4K4
+	KernelMatvecTileQ5K4
+	KernelMatvecSwigluQ5K4
+	KernelMatvecTileQ6K4
+	KernelMatvecSwigluQ6K4
+	KernelMatvecTileK8
+	KernelMatvecTile08
+	KernelMatvecTileQ408
+	KernelMatvecSwigluQ408
+	KernelMatvecTileQ418
+	KernelMatvecSwigluQ418
+	KernelMatvecTileQ508
+	KernelMatvecSwigluQ508
+	KernelMatvecTileQ518
+	KernelMatvecSwigluQ518
+	KernelMatvecTileQ808
+	KernelMatvecSwigluQ808
+	KernelMatvecTileQ4K8
+	KernelMatvecSwigluQ4K8
+	KernelMatvecTileQ5K8
+	KernelMatvecSwigluQ5K8
+	KernelMatvecTileQ6K8
+	KernelMatvecSwigluQ6K8
 	KernelRmsnormF32
 	KernelHeadnormF32
 	KernelSoftmaxF32
@@ -93,6 +176,14 @@ const (
 	KernelConvertBf16
 	KernelSwigluConvertBf16
 	KernelConvertF16
+	KernelRepackQ40
+	KernelRepackQ41
+	KernelRepackQ50
+	KernelRepackQ51
+	KernelRepackQ80
+	KernelRepackQ4K
+	KernelRepackQ5K
+	KernelRepackQ6K
 	KernelRopeTableF32
 	KernelRopeF32
 	KernelQkvRopeStoreF32
@@ -102,90 +193,211 @@ const (
 )
 
 var table = [NumKernels]descriptor{
-	KernelAddF32:            {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:            {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:           {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:         {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:          {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32:        {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
-	KernelGemmBf16128x256:   {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf16128x128:   {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf1664x64:     {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x256:    {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x128:    {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF1664x64:      {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF32:           {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ40:         {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ41:         {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ50:         {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ51:         {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ80:         {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ4K:         {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ5K:         {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ6K:         {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ40:     {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ41:     {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ50:     {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ51:     {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ80:     {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ4K:     {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ5K:     {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ6K:     {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF32:        {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF16:        {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsBf16:       {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ40:        {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ41:        {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ50:        {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ51:        {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ80:        {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ4K:        {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ5K:        {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ6K:        {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ40:    {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ41:    {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ50:    {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ51:    {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ80:    {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ4K:    {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ5K:    {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ6K:    {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ401:     {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ408:     {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ411:     {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ418:     {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ501:     {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ508:     {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ511:     {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ518:     {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ801:     {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ808:     {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K1:     {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K8:     {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K1:     {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K8:     {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K1:     {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K8:     {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF321:        {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF324:        {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF328:        {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF161:        {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF164:        {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF168:        {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf161:       {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf164:       {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf168:       {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
-	KernelRmsnormF32:        {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelHeadnormF32:       {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelSoftmaxF32:        {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
-	KernelQuantizeQ8:        {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
-	KernelConvertBf16:       {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelSwigluConvertBf16: {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelConvertF16:        {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
-	KernelRopeTableF32:      {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
-	KernelRopeF32:           {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
-	KernelQkvRopeStoreF32:   {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvStoreF32:        {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnReferenceF32:     {symbol: "attn_reference_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF32:        {symbol: "attn_decode_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnCombineF32:       {symbol: "attn_combine_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF16F16D64:  {symbol: "attn_decode_f16_f16_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF16Q8D64:   {symbol: "attn_decode_f16_q8_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeQ8F16D64:   {symbol: "attn_decode_q8_f16_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeQ8Q8D64:    {symbol: "attn_decode_q8_q8_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF16F16D128: {symbol: "attn_decode_f16_f16_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF16Q8D128:  {symbol: "attn_decode_f16_q8_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeQ8F16D128:  {symbol: "attn_decode_q8_f16_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeQ8Q8D128:   {symbol: "attn_decode_q8_q8_d128", shared: 0, tolerance: "", only: ""},
+	KernelAddF32:               {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
+	KernelMulF32:               {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
+	KernelSiluF32:              {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
+	KernelSwigluF32:            {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
+	KernelScaleF32:             {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
+	KernelPermuteF32:           {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelGemmBf16128x256:      {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf16128x128:      {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf1664x64:        {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x256:       {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x128:       {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF1664x64:         {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF32:              {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ40:            {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ41:            {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ50:            {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ51:            {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ80:            {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ4K:            {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ5K:            {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ6K:            {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ40:        {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ41:        {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ50:        {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ51:        {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ80:        {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ4K:        {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ5K:        {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ6K:        {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF32:           {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF16:           {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsBf16:          {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ40:           {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ41:           {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ50:           {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ51:           {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ80:           {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ4K:           {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ5K:           {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ6K:           {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ40:       {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ41:       {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ50:       {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ51:       {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ80:       {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ4K:       {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ5K:       {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ6K:       {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ401:        {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ408:        {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ411:        {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ418:        {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ501:        {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ508:        {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ511:        {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ518:        {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ801:        {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ808:        {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K1:        {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K8:        {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K1:        {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K8:        {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K1:        {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K8:        {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF321:           {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF324:           {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF328:           {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF161:           {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF164:           {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF168:           {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf161:          {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf164:          {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf168:          {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecTileK1:         {symbol: "matvec_tile_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecTile01:         {symbol: "matvec_tile_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecTileQ401:       {symbol: "matvec_tile_q4_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ401:     {symbol: "matvec_swiglu_q4_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ411:       {symbol: "matvec_tile_q4_1_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ411:     {symbol: "matvec_swiglu_q4_1_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ501:       {symbol: "matvec_tile_q5_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ501:     {symbol: "matvec_swiglu_q5_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ511:       {symbol: "matvec_tile_q5_1_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ511:     {symbol: "matvec_swiglu_q5_1_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ801:       {symbol: "matvec_tile_q8_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ801:     {symbol: "matvec_swiglu_q8_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ4K1:       {symbol: "matvec_tile_q4_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K1:     {symbol: "matvec_swiglu_q4_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ5K1:       {symbol: "matvec_tile_q5_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K1:     {symbol: "matvec_swiglu_q5_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ6K1:       {symbol: "matvec_tile_q6_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K1:     {symbol: "matvec_swiglu_q6_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileK2:         {symbol: "matvec_tile_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTile02:         {symbol: "matvec_tile_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ402:       {symbol: "matvec_tile_q4_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ402:     {symbol: "matvec_swiglu_q4_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ412:       {symbol: "matvec_tile_q4_1_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ412:     {symbol: "matvec_swiglu_q4_1_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ502:       {symbol: "matvec_tile_q5_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ502:     {symbol: "matvec_swiglu_q5_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ512:       {symbol: "matvec_tile_q5_1_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ512:     {symbol: "matvec_swiglu_q5_1_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ802:       {symbol: "matvec_tile_q8_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ802:     {symbol: "matvec_swiglu_q8_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ4K2:       {symbol: "matvec_tile_q4_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K2:     {symbol: "matvec_swiglu_q4_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ5K2:       {symbol: "matvec_tile_q5_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K2:     {symbol: "matvec_swiglu_q5_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ6K2:       {symbol: "matvec_tile_q6_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K2:     {symbol: "matvec_swiglu_q6_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileK4:         {symbol: "matvec_tile_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTile04:         {symbol: "matvec_tile_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ404:       {symbol: "matvec_tile_q4_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ404:     {symbol: "matvec_swiglu_q4_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ414:       {symbol: "matvec_tile_q4_1_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ414:     {symbol: "matvec_swiglu_q4_1_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ504:       {symbol: "matvec_tile_q5_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ504:     {symbol: "matvec_swiglu_q5_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ514:       {symbol: "matvec_tile_q5_1_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ514:     {symbol: "matvec_swiglu_q5_1_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ804:       {symbol: "matvec_tile_q8_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ804:     {symbol: "matvec_swiglu_q8_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ4K4:       {symbol: "matvec_tile_q4_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K4:     {symbol: "matvec_swiglu_q4_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ5K4:       {symbol: "matvec_tile_q5_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K4:     {symbol: "matvec_swiglu_q5_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ6K4:       {symbol: "matvec_tile_q6_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K4:     {symbol: "matvec_swiglu_q6_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileK8:         {symbol: "matvec_tile_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecTile08:         {symbol: "matvec_tile_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecTileQ408:       {symbol: "matvec_tile_q4_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ408:     {symbol: "matvec_swiglu_q4_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ418:       {symbol: "matvec_tile_q4_1_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ418:     {symbol: "matvec_swiglu_q4_1_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ508:       {symbol: "matvec_tile_q5_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ508:     {symbol: "matvec_swiglu_q5_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ518:       {symbol: "matvec_tile_q5_1_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ518:     {symbol: "matvec_swiglu_q5_1_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ808:       {symbol: "matvec_tile_q8_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ808:     {symbol: "matvec_swiglu_q8_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ4K8:       {symbol: "matvec_tile_q4_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K8:     {symbol: "matvec_swiglu_q4_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ5K8:       {symbol: "matvec_tile_q5_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K8:     {symbol: "matvec_swiglu_q5_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ6K8:       {symbol: "matvec_tile_q6_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K8:     {symbol: "matvec_swiglu_q6_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelRmsnormF32:           {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelHeadnormF32:          {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelSoftmaxF32:           {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
+	KernelQuantizeQ8:           {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
+	KernelConvertBf16:          {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelSwigluConvertBf16:    {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelConvertF16:           {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ40:            {symbol: "repack_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ41:            {symbol: "repack_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ50:            {symbol: "repack_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ51:            {symbol: "repack_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ80:            {symbol: "repack_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ4K:            {symbol: "repack_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ5K:            {symbol: "repack_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ6K:            {symbol: "repack_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelRopeTableF32:         {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
+	KernelRopeF32:              {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
+	KernelQkvRopeStoreF32:      {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvStoreF32:           {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
+}
+
+// AttnParams: y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
+// Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
+type AttnParams struct {
+	Q         cudart.Ptr // const float* [rows, heads, head_dim]
+	Keys      cudart.Ptr // const void* region
+	Values    cudart.Ptr // const void* region
+	Lengths   cudart.Ptr // const int32_t* [rows]
+	Seqs      cudart.Ptr // const int32_t* [rows]
+	SeqRuns   cudart.Ptr // const int32_t* [seqs][2]
+	Runs      cudart.Ptr // const int32_t* [runs][2]
+	Y         cudart.Ptr // float* [rows, heads, head_dim], or null
+	Q8        cudart.Ptr // int8_t* y rounded, [rows][heads*head_dim], or null; then head_dim is a multiple of 32
+	Records   cudart.Ptr // void* [rows][heads*head_dim/32]
+	Parts     cudart.Ptr // float* scratch of the split form: Scratch
+	States    cudart.Ptr // float* scratch of the split form
+	Counters  cudart.Ptr // int32_t* zeros, left as zeros: the last block combines; null: attn_combine_f32 does
+	KeyRow    int64      // bytes of a cell, all heads
+	ValueRow  int64
+	Rows      int32
+	Heads     int32
+	KvHeads   int32
+	HeadDim   int32
+	Cells     int32 // most positions of a row
+	QStride   int32
+	YStride   int32
+	KeyType   int32 // KVF32, KVF16, KVQ8
+	ValueType int32
+	Scale     float32
 }
 
 // ElementwiseParams: y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
@@ -306,6 +518,46 @@ type MatvecFloatParams struct {
 	YStride        int32
 }
 
+// MatvecTileParams: y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of up to 8 columns.
+type MatvecTileParams struct {
+	Q8             cudart.Ptr    // const int8_t* [columns][k]
+	Records        cudart.Ptr    // const void* [columns][k/32]
+	Data           [3]cudart.Ptr // const uint8_t* each weight's planes
+	Head           [3]cudart.Ptr // const uint8_t*
+	Tail           [3]cudart.Ptr // const uint8_t* of Q6_K
+	Bias           [3]cudart.Ptr // const float* [rows] or null
+	Residual       [3]cudart.Ptr // const float* [columns, rows] or null; may be y
+	Y              [3]cudart.Ptr // float* [columns, rows]
+	Type           [3]int32      // of the weights
+	Rows           [3]int32
+	ResidualStride [3]int32 // in elements, as y_stride
+	YStride        [3]int32
+	Segments       int32 // weights
+	K              int32
+	Columns        int32 // 1 to 8
+	Parts          int32 // partial sums of a row; 0: the launcher's rule for the first weight
+	Resident       int32 // set by the launcher: rounds whose activations are in shared memory at a time
+	Tiles          int32 // set by the launcher: of all weights
+}
+
+// MatvecSwigluParams: silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of up to 8 columns, in float32, rounded to 8 bits, or both.
+type MatvecSwigluParams struct {
+	Q8       cudart.Ptr    // const int8_t* [columns][k]
+	Records  cudart.Ptr    // const void* [columns][k/32]
+	Data     [2]cudart.Ptr // const uint8_t* planes of gate and up
+	Head     [2]cudart.Ptr // const uint8_t*
+	Tail     [2]cudart.Ptr // const uint8_t* of Q6_K
+	Y        cudart.Ptr    // float* [columns, rows] or null
+	Y8       cudart.Ptr    // int8_t* [columns][rows] or null; then rows is a multiple of 32
+	YRecords cudart.Ptr    // void* [columns][rows/32]
+	Rows     int32
+	K        int32
+	Columns  int32 // 1 to 8
+	YStride  int32 // in elements
+	Parts    int32 // partial sums of a row; 0: the launcher's rule
+	Resident int32 // set by the launcher: rounds whose activations are in shared memory at a time
+}
+
 // RmsNormParams: s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
 type RmsNormParams struct {
 	X              cudart.Ptr // const float*
@@ -355,12 +607,23 @@ type QuantizeParams struct {
 	X       cudart.Ptr // const float*
 	Q8      cudart.Ptr // int8_t* [rows][k], of quantize_q8
 	Records cudart.Ptr // void* [rows][k/32], of quantize_q8
-	Y16     cudart.Ptr // uint16_t* [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4 and at least k rounded up to 4
+	Y16     cudart.Ptr // uint16_t* [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4; columns from k on become 0
 	Scales  cudart.Ptr // float* [rows], of convert_f16: what a row's values are to be multiplied with
 	Rows    int32
 	K       int32
 	XStride int32
 	YStride int32
+}
+
+// RepackParams: A quantised weight [rows, k] from layout raw to tile16.
+type RepackParams struct {
+	W       cudart.Ptr // const uint8_t* a multiple of 16
+	Data    cudart.Ptr // uint8_t* the planes, each a multiple of 16
+	Head    cudart.Ptr // uint8_t*
+	Tail    cudart.Ptr // uint8_t*
+	WStride int64      // bytes from a row to the next, a multiple of 16
+	Rows    int32
+	K       int32
 }
 
 // RopeTableParams: table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
@@ -439,6 +702,32 @@ type KvStoreParams struct {
 
 // The compiler refuses an index that isn't 0: sizes and offsets are those of cu/params.cuh.
 var (
+	_ = [1]struct{}{}[unsafe.Sizeof(AttnParams{})-160]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Q)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Keys)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Values)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Lengths)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Seqs)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.SeqRuns)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Runs)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Y)-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Q8)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Records)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Parts)-80]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.States)-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Counters)-96]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.KeyRow)-104]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.ValueRow)-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Rows)-120]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Heads)-124]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.KvHeads)-128]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.HeadDim)-132]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Cells)-136]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.QStride)-140]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.YStride)-144]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.KeyType)-148]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.ValueType)-152]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Scale)-156]
 	_ = [1]struct{}{}[unsafe.Sizeof(ElementwiseParams{})-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(ElementwiseParams{}.A)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(ElementwiseParams{}.B)-8]
@@ -530,6 +819,40 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.XStride)-60]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.ResidualStride)-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.YStride)-68]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecTileParams{})-232]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Q8)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Records)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Data)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Head)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Tail)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Bias)-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Residual)-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Y)-136]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Type)-160]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Rows)-172]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.ResidualStride)-184]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.YStride)-196]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Segments)-208]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.K)-212]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Columns)-216]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Parts)-220]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Resident)-224]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Tiles)-228]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecSwigluParams{})-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Q8)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Records)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Data)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Head)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Tail)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Y)-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Y8)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.YRecords)-80]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Rows)-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.K)-92]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Columns)-96]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.YStride)-100]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Parts)-104]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Resident)-108]
 	_ = [1]struct{}{}[unsafe.Sizeof(RmsNormParams{})-88]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.X)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Residual)-8]
@@ -573,6 +896,14 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.K)-44]
 	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.XStride)-48]
 	_ = [1]struct{}{}[unsafe.Offsetof(QuantizeParams{}.YStride)-52]
+	_ = [1]struct{}{}[unsafe.Sizeof(RepackParams{})-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.W)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.Data)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.Head)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.Tail)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.WStride)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.Rows)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(RepackParams{}.K)-44]
 	_ = [1]struct{}{}[unsafe.Sizeof(RopeTableParams{})-40]
 	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Positions)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RopeTableParams{}.Frequencies)-8]
@@ -631,6 +962,105 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.XStride)-44]
 	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Type)-48]
 )
+
+// AttnReferenceF32 queues kernel attn_reference_f32.
+func (k *Kernels) AttnReferenceF32(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnReferenceF32, &k.device)
+	if err != nil {
+		return refused(KernelAttnReferenceF32, err)
+	}
+	return k.launch(q, KernelAttnReferenceF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeF32 queues kernel attn_decode_f32.
+func (k *Kernels) AttnDecodeF32(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF32, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeF32, err)
+	}
+	return k.launch(q, KernelAttnDecodeF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnCombineF32 queues kernel attn_combine_f32.
+func (k *Kernels) AttnCombineF32(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnCombineF32, &k.device)
+	if err != nil {
+		return refused(KernelAttnCombineF32, err)
+	}
+	return k.launch(q, KernelAttnCombineF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeF16F16D64 queues kernel attn_decode_f16_f16_d64.
+func (k *Kernels) AttnDecodeF16F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16F16D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeF16F16D64, err)
+	}
+	return k.launch(q, KernelAttnDecodeF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeF16Q8D64 queues kernel attn_decode_f16_q8_d64.
+func (k *Kernels) AttnDecodeF16Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16Q8D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeF16Q8D64, err)
+	}
+	return k.launch(q, KernelAttnDecodeF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeQ8F16D64 queues kernel attn_decode_q8_f16_d64.
+func (k *Kernels) AttnDecodeQ8F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8F16D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeQ8F16D64, err)
+	}
+	return k.launch(q, KernelAttnDecodeQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeQ8Q8D64 queues kernel attn_decode_q8_q8_d64.
+func (k *Kernels) AttnDecodeQ8Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8Q8D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeQ8Q8D64, err)
+	}
+	return k.launch(q, KernelAttnDecodeQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeF16F16D128 queues kernel attn_decode_f16_f16_d128.
+func (k *Kernels) AttnDecodeF16F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16F16D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeF16F16D128, err)
+	}
+	return k.launch(q, KernelAttnDecodeF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeF16Q8D128 queues kernel attn_decode_f16_q8_d128.
+func (k *Kernels) AttnDecodeF16Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16Q8D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeF16Q8D128, err)
+	}
+	return k.launch(q, KernelAttnDecodeF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeQ8F16D128 queues kernel attn_decode_q8_f16_d128.
+func (k *Kernels) AttnDecodeQ8F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8F16D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeQ8F16D128, err)
+	}
+	return k.launch(q, KernelAttnDecodeQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeQ8Q8D128 queues kernel attn_decode_q8_q8_d128.
+func (k *Kernels) AttnDecodeQ8Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8Q8D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeQ8Q8D128, err)
+	}
+	return k.launch(q, KernelAttnDecodeQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
 
 // AddF32 queues kernel add_f32.
 func (k *Kernels) AddF32(q Queue, p *ElementwiseParams) error {
@@ -1289,6 +1719,654 @@ func (k *Kernels) MatvecBf168(q Queue, p *MatvecFloatParams) error {
 	return k.launch(q, KernelMatvecBf168, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// MatvecTileK1 queues kernel matvec_tile_k_1.
+func (k *Kernels) MatvecTileK1(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileK1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileK1, err)
+	}
+	return k.launch(q, KernelMatvecTileK1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTile01 queues kernel matvec_tile_0_1.
+func (k *Kernels) MatvecTile01(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTile01, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTile01, err)
+	}
+	return k.launch(q, KernelMatvecTile01, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ401 queues kernel matvec_tile_q4_0_1.
+func (k *Kernels) MatvecTileQ401(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ401, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ401, err)
+	}
+	return k.launch(q, KernelMatvecTileQ401, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ401 queues kernel matvec_swiglu_q4_0_1.
+func (k *Kernels) MatvecSwigluQ401(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ401, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ401, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ401, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ411 queues kernel matvec_tile_q4_1_1.
+func (k *Kernels) MatvecTileQ411(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ411, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ411, err)
+	}
+	return k.launch(q, KernelMatvecTileQ411, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ411 queues kernel matvec_swiglu_q4_1_1.
+func (k *Kernels) MatvecSwigluQ411(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ411, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ411, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ411, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ501 queues kernel matvec_tile_q5_0_1.
+func (k *Kernels) MatvecTileQ501(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ501, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ501, err)
+	}
+	return k.launch(q, KernelMatvecTileQ501, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ501 queues kernel matvec_swiglu_q5_0_1.
+func (k *Kernels) MatvecSwigluQ501(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ501, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ501, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ501, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ511 queues kernel matvec_tile_q5_1_1.
+func (k *Kernels) MatvecTileQ511(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ511, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ511, err)
+	}
+	return k.launch(q, KernelMatvecTileQ511, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ511 queues kernel matvec_swiglu_q5_1_1.
+func (k *Kernels) MatvecSwigluQ511(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ511, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ511, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ511, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ801 queues kernel matvec_tile_q8_0_1.
+func (k *Kernels) MatvecTileQ801(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ801, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ801, err)
+	}
+	return k.launch(q, KernelMatvecTileQ801, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ801 queues kernel matvec_swiglu_q8_0_1.
+func (k *Kernels) MatvecSwigluQ801(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ801, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ801, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ801, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ4K1 queues kernel matvec_tile_q4_k_1.
+func (k *Kernels) MatvecTileQ4K1(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ4K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ4K1, err)
+	}
+	return k.launch(q, KernelMatvecTileQ4K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ4K1 queues kernel matvec_swiglu_q4_k_1.
+func (k *Kernels) MatvecSwigluQ4K1(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ4K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ4K1, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ4K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ5K1 queues kernel matvec_tile_q5_k_1.
+func (k *Kernels) MatvecTileQ5K1(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ5K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ5K1, err)
+	}
+	return k.launch(q, KernelMatvecTileQ5K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ5K1 queues kernel matvec_swiglu_q5_k_1.
+func (k *Kernels) MatvecSwigluQ5K1(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ5K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ5K1, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ5K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ6K1 queues kernel matvec_tile_q6_k_1.
+func (k *Kernels) MatvecTileQ6K1(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ6K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ6K1, err)
+	}
+	return k.launch(q, KernelMatvecTileQ6K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ6K1 queues kernel matvec_swiglu_q6_k_1.
+func (k *Kernels) MatvecSwigluQ6K1(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ6K1, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ6K1, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ6K1, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileK2 queues kernel matvec_tile_k_2.
+func (k *Kernels) MatvecTileK2(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileK2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileK2, err)
+	}
+	return k.launch(q, KernelMatvecTileK2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTile02 queues kernel matvec_tile_0_2.
+func (k *Kernels) MatvecTile02(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTile02, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTile02, err)
+	}
+	return k.launch(q, KernelMatvecTile02, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ402 queues kernel matvec_tile_q4_0_2.
+func (k *Kernels) MatvecTileQ402(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ402, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ402, err)
+	}
+	return k.launch(q, KernelMatvecTileQ402, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ402 queues kernel matvec_swiglu_q4_0_2.
+func (k *Kernels) MatvecSwigluQ402(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ402, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ402, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ402, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ412 queues kernel matvec_tile_q4_1_2.
+func (k *Kernels) MatvecTileQ412(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ412, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ412, err)
+	}
+	return k.launch(q, KernelMatvecTileQ412, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ412 queues kernel matvec_swiglu_q4_1_2.
+func (k *Kernels) MatvecSwigluQ412(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ412, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ412, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ412, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ502 queues kernel matvec_tile_q5_0_2.
+func (k *Kernels) MatvecTileQ502(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ502, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ502, err)
+	}
+	return k.launch(q, KernelMatvecTileQ502, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ502 queues kernel matvec_swiglu_q5_0_2.
+func (k *Kernels) MatvecSwigluQ502(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ502, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ502, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ502, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ512 queues kernel matvec_tile_q5_1_2.
+func (k *Kernels) MatvecTileQ512(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ512, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ512, err)
+	}
+	return k.launch(q, KernelMatvecTileQ512, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ512 queues kernel matvec_swiglu_q5_1_2.
+func (k *Kernels) MatvecSwigluQ512(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ512, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ512, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ512, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ802 queues kernel matvec_tile_q8_0_2.
+func (k *Kernels) MatvecTileQ802(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ802, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ802, err)
+	}
+	return k.launch(q, KernelMatvecTileQ802, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ802 queues kernel matvec_swiglu_q8_0_2.
+func (k *Kernels) MatvecSwigluQ802(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ802, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ802, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ802, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ4K2 queues kernel matvec_tile_q4_k_2.
+func (k *Kernels) MatvecTileQ4K2(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ4K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ4K2, err)
+	}
+	return k.launch(q, KernelMatvecTileQ4K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ4K2 queues kernel matvec_swiglu_q4_k_2.
+func (k *Kernels) MatvecSwigluQ4K2(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ4K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ4K2, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ4K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ5K2 queues kernel matvec_tile_q5_k_2.
+func (k *Kernels) MatvecTileQ5K2(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ5K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ5K2, err)
+	}
+	return k.launch(q, KernelMatvecTileQ5K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ5K2 queues kernel matvec_swiglu_q5_k_2.
+func (k *Kernels) MatvecSwigluQ5K2(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ5K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ5K2, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ5K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ6K2 queues kernel matvec_tile_q6_k_2.
+func (k *Kernels) MatvecTileQ6K2(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ6K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ6K2, err)
+	}
+	return k.launch(q, KernelMatvecTileQ6K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ6K2 queues kernel matvec_swiglu_q6_k_2.
+func (k *Kernels) MatvecSwigluQ6K2(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ6K2, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ6K2, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ6K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileK4 queues kernel matvec_tile_k_4.
+func (k *Kernels) MatvecTileK4(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileK4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileK4, err)
+	}
+	return k.launch(q, KernelMatvecTileK4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTile04 queues kernel matvec_tile_0_4.
+func (k *Kernels) MatvecTile04(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTile04, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTile04, err)
+	}
+	return k.launch(q, KernelMatvecTile04, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ404 queues kernel matvec_tile_q4_0_4.
+func (k *Kernels) MatvecTileQ404(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ404, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ404, err)
+	}
+	return k.launch(q, KernelMatvecTileQ404, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ404 queues kernel matvec_swiglu_q4_0_4.
+func (k *Kernels) MatvecSwigluQ404(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ404, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ404, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ404, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ414 queues kernel matvec_tile_q4_1_4.
+func (k *Kernels) MatvecTileQ414(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ414, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ414, err)
+	}
+	return k.launch(q, KernelMatvecTileQ414, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ414 queues kernel matvec_swiglu_q4_1_4.
+func (k *Kernels) MatvecSwigluQ414(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ414, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ414, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ414, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ504 queues kernel matvec_tile_q5_0_4.
+func (k *Kernels) MatvecTileQ504(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ504, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ504, err)
+	}
+	return k.launch(q, KernelMatvecTileQ504, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ504 queues kernel matvec_swiglu_q5_0_4.
+func (k *Kernels) MatvecSwigluQ504(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ504, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ504, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ504, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ514 queues kernel matvec_tile_q5_1_4.
+func (k *Kernels) MatvecTileQ514(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ514, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ514, err)
+	}
+	return k.launch(q, KernelMatvecTileQ514, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ514 queues kernel matvec_swiglu_q5_1_4.
+func (k *Kernels) MatvecSwigluQ514(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ514, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ514, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ514, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ804 queues kernel matvec_tile_q8_0_4.
+func (k *Kernels) MatvecTileQ804(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ804, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ804, err)
+	}
+	return k.launch(q, KernelMatvecTileQ804, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ804 queues kernel matvec_swiglu_q8_0_4.
+func (k *Kernels) MatvecSwigluQ804(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ804, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ804, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ804, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ4K4 queues kernel matvec_tile_q4_k_4.
+func (k *Kernels) MatvecTileQ4K4(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ4K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ4K4, err)
+	}
+	return k.launch(q, KernelMatvecTileQ4K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ4K4 queues kernel matvec_swiglu_q4_k_4.
+func (k *Kernels) MatvecSwigluQ4K4(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ4K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ4K4, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ4K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ5K4 queues kernel matvec_tile_q5_k_4.
+func (k *Kernels) MatvecTileQ5K4(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ5K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ5K4, err)
+	}
+	return k.launch(q, KernelMatvecTileQ5K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ5K4 queues kernel matvec_swiglu_q5_k_4.
+func (k *Kernels) MatvecSwigluQ5K4(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ5K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ5K4, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ5K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ6K4 queues kernel matvec_tile_q6_k_4.
+func (k *Kernels) MatvecTileQ6K4(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ6K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ6K4, err)
+	}
+	return k.launch(q, KernelMatvecTileQ6K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ6K4 queues kernel matvec_swiglu_q6_k_4.
+func (k *Kernels) MatvecSwigluQ6K4(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ6K4, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ6K4, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ6K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileK8 queues kernel matvec_tile_k_8.
+func (k *Kernels) MatvecTileK8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileK8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileK8, err)
+	}
+	return k.launch(q, KernelMatvecTileK8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTile08 queues kernel matvec_tile_0_8.
+func (k *Kernels) MatvecTile08(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTile08, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTile08, err)
+	}
+	return k.launch(q, KernelMatvecTile08, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ408 queues kernel matvec_tile_q4_0_8.
+func (k *Kernels) MatvecTileQ408(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ408, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ408, err)
+	}
+	return k.launch(q, KernelMatvecTileQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ408 queues kernel matvec_swiglu_q4_0_8.
+func (k *Kernels) MatvecSwigluQ408(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ408, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ408, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ418 queues kernel matvec_tile_q4_1_8.
+func (k *Kernels) MatvecTileQ418(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ418, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ418, err)
+	}
+	return k.launch(q, KernelMatvecTileQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ418 queues kernel matvec_swiglu_q4_1_8.
+func (k *Kernels) MatvecSwigluQ418(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ418, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ418, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ508 queues kernel matvec_tile_q5_0_8.
+func (k *Kernels) MatvecTileQ508(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ508, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ508, err)
+	}
+	return k.launch(q, KernelMatvecTileQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ508 queues kernel matvec_swiglu_q5_0_8.
+func (k *Kernels) MatvecSwigluQ508(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ508, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ508, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ518 queues kernel matvec_tile_q5_1_8.
+func (k *Kernels) MatvecTileQ518(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ518, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ518, err)
+	}
+	return k.launch(q, KernelMatvecTileQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ518 queues kernel matvec_swiglu_q5_1_8.
+func (k *Kernels) MatvecSwigluQ518(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ518, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ518, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ808 queues kernel matvec_tile_q8_0_8.
+func (k *Kernels) MatvecTileQ808(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ808, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ808, err)
+	}
+	return k.launch(q, KernelMatvecTileQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ808 queues kernel matvec_swiglu_q8_0_8.
+func (k *Kernels) MatvecSwigluQ808(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ808, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ808, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ4K8 queues kernel matvec_tile_q4_k_8.
+func (k *Kernels) MatvecTileQ4K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ4K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ4K8, err)
+	}
+	return k.launch(q, KernelMatvecTileQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ4K8 queues kernel matvec_swiglu_q4_k_8.
+func (k *Kernels) MatvecSwigluQ4K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ4K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ4K8, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ5K8 queues kernel matvec_tile_q5_k_8.
+func (k *Kernels) MatvecTileQ5K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ5K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ5K8, err)
+	}
+	return k.launch(q, KernelMatvecTileQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ5K8 queues kernel matvec_swiglu_q5_k_8.
+func (k *Kernels) MatvecSwigluQ5K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ5K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ5K8, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecTileQ6K8 queues kernel matvec_tile_q6_k_8.
+func (k *Kernels) MatvecTileQ6K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecTileQ6K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecTileQ6K8, err)
+	}
+	return k.launch(q, KernelMatvecTileQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecSwigluQ6K8 queues kernel matvec_swiglu_q6_k_8.
+func (k *Kernels) MatvecSwigluQ6K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecSwigluQ6K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecSwigluQ6K8, err)
+	}
+	return k.launch(q, KernelMatvecSwigluQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // RmsnormF32 queues kernel rmsnorm_f32.
 func (k *Kernels) RmsnormF32(q Queue, p *RmsNormParams) error {
 	cfg, err := p.config(KernelRmsnormF32, &k.device)
@@ -1350,6 +2428,78 @@ func (k *Kernels) ConvertF16(q Queue, p *QuantizeParams) error {
 		return refused(KernelConvertF16, err)
 	}
 	return k.launch(q, KernelConvertF16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ40 queues kernel repack_q4_0.
+func (k *Kernels) RepackQ40(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ40, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ40, err)
+	}
+	return k.launch(q, KernelRepackQ40, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ41 queues kernel repack_q4_1.
+func (k *Kernels) RepackQ41(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ41, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ41, err)
+	}
+	return k.launch(q, KernelRepackQ41, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ50 queues kernel repack_q5_0.
+func (k *Kernels) RepackQ50(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ50, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ50, err)
+	}
+	return k.launch(q, KernelRepackQ50, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ51 queues kernel repack_q5_1.
+func (k *Kernels) RepackQ51(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ51, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ51, err)
+	}
+	return k.launch(q, KernelRepackQ51, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ80 queues kernel repack_q8_0.
+func (k *Kernels) RepackQ80(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ80, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ80, err)
+	}
+	return k.launch(q, KernelRepackQ80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ4K queues kernel repack_q4_k.
+func (k *Kernels) RepackQ4K(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ4K, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ4K, err)
+	}
+	return k.launch(q, KernelRepackQ4K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ5K queues kernel repack_q5_k.
+func (k *Kernels) RepackQ5K(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ5K, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ5K, err)
+	}
+	return k.launch(q, KernelRepackQ5K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// RepackQ6K queues kernel repack_q6_k.
+func (k *Kernels) RepackQ6K(q Queue, p *RepackParams) error {
+	cfg, err := p.config(KernelRepackQ6K, &k.device)
+	if err != nil {
+		return refused(KernelRepackQ6K, err)
+	}
+	return k.launch(q, KernelRepackQ6K, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // RopeTableF32 queues kernel rope_table_f32.

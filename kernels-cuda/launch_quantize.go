@@ -16,7 +16,7 @@ func (p *QuantizeParams) config(id ID, _ *cudart.DeviceInfo) (cudart.LaunchConfi
 	if id == KernelConvertF16 {
 		return grid(int(p.Rows), 1, 256), nil
 	}
-	return grid(ceil(int(p.K), elements), min(int(p.Rows), gridLimit), 256), nil
+	return grid(ceil(int(max(p.K, p.YStride)), elements), min(int(p.Rows), gridLimit), 256), nil
 }
 
 // Bytes moved.

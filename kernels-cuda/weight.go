@@ -63,5 +63,5 @@ func MatvecParts(rows, k int) int {
 	if rows >= 512*tileRows {
 		rounds = max(rounds, min(2, pairs))
 	}
-	return 2 * min(16, ceil(pairs, rounds))
+	return 2 * ceil(pairs, rounds)
 }

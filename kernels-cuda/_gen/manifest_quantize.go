@@ -7,7 +7,7 @@ var _ = register(Family{
 			{Type: "const float*", Name: "x"},
 			{Type: "int8_t*", Name: "q8", Doc: "[rows][k], of quantize_q8"},
 			{Type: "void*", Name: "records", Doc: "[rows][k/32], of quantize_q8"},
-			{Type: "uint16_t*", Name: "y16", Doc: "[rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4 and at least k rounded up to 4"},
+			{Type: "uint16_t*", Name: "y16", Doc: "[rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4; columns from k on become 0"},
 			{Type: "float*", Name: "scales", Doc: "[rows], of convert_f16: what a row's values are to be multiplied with"},
 			{Type: "int32_t", Name: "rows"},
 			{Type: "int32_t", Name: "k"},

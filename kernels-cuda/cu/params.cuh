@@ -4,7 +4,63 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_4052b506efa8213d
+#define MINFER_KERNELS_ABI minfer_kernels_abi_fdbcf1389ac952e3
+
+// y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
+// Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
+struct AttnParams {
+    const float* q; // [rows, heads, head_dim]
+    const void* keys; // region
+    const void* values; // region
+    const int32_t* lengths; // [rows]
+    const int32_t* seqs; // [rows]
+    const int32_t* seq_runs; // [seqs][2]
+    const int32_t* runs; // [runs][2]
+    float* y; // [rows, heads, head_dim], or null
+    int8_t* q8; // y rounded, [rows][heads*head_dim], or null; then head_dim is a multiple of 32
+    void* records; // [rows][heads*head_dim/32]
+    float* parts; // scratch of the split form: Scratch
+    float* states; // scratch of the split form
+    int32_t* counters; // zeros, left as zeros: the last block combines; null: attn_combine_f32 does
+    int64_t key_row; // bytes of a cell, all heads
+    int64_t value_row;
+    int32_t rows;
+    int32_t heads;
+    int32_t kv_heads;
+    int32_t head_dim;
+    int32_t cells; // most positions of a row
+    int32_t q_stride;
+    int32_t y_stride;
+    int32_t key_type; // KVF32, KVF16, KVQ8
+    int32_t value_type;
+    float scale;
+};
+static_assert(sizeof(AttnParams) == 160, "size");
+static_assert(offsetof(AttnParams, q) == 0, "offset");
+static_assert(offsetof(AttnParams, keys) == 8, "offset");
+static_assert(offsetof(AttnParams, values) == 16, "offset");
+static_assert(offsetof(AttnParams, lengths) == 24, "offset");
+static_assert(offsetof(AttnParams, seqs) == 32, "offset");
+static_assert(offsetof(AttnParams, seq_runs) == 40, "offset");
+static_assert(offsetof(AttnParams, runs) == 48, "offset");
+static_assert(offsetof(AttnParams, y) == 56, "offset");
+static_assert(offsetof(AttnParams, q8) == 64, "offset");
+static_assert(offsetof(AttnParams, records) == 72, "offset");
+static_assert(offsetof(AttnParams, parts) == 80, "offset");
+static_assert(offsetof(AttnParams, states) == 88, "offset");
+static_assert(offsetof(AttnParams, counters) == 96, "offset");
+static_assert(offsetof(AttnParams, key_row) == 104, "offset");
+static_assert(offsetof(AttnParams, value_row) == 112, "offset");
+static_assert(offsetof(AttnParams, rows) == 120, "offset");
+static_assert(offsetof(AttnParams, heads) == 124, "offset");
+static_assert(offsetof(AttnParams, kv_heads) == 128, "offset");
+static_assert(offsetof(AttnParams, head_dim) == 132, "offset");
+static_assert(offsetof(AttnParams, cells) == 136, "offset");
+static_assert(offsetof(AttnParams, q_stride) == 140, "offset");
+static_assert(offsetof(AttnParams, y_stride) == 144, "offset");
+static_assert(offsetof(AttnParams, key_type) == 148, "offset");
+static_assert(offsetof(AttnParams, value_type) == 152, "offset");
+static_assert(offsetof(AttnParams, scale) == 156, "offset");
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -218,6 +274,80 @@ static_assert(offsetof(MatvecFloatParams, x_stride) == 60, "offset");
 static_assert(offsetof(MatvecFloatParams, residual_stride) == 64, "offset");
 static_assert(offsetof(MatvecFloatParams, y_stride) == 68, "offset");
 
+// y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of up to 8 columns.
+struct MatvecTileParams {
+    const int8_t* q8; // [columns][k]
+    const void* records; // [columns][k/32]
+    const uint8_t* data[3]; // each weight's planes
+    const uint8_t* head[3];
+    const uint8_t* tail[3]; // of Q6_K
+    const float* bias[3]; // [rows] or null
+    const float* residual[3]; // [columns, rows] or null; may be y
+    float* y[3]; // [columns, rows]
+    int32_t type[3]; // of the weights
+    int32_t rows[3];
+    int32_t residual_stride[3]; // in elements, as y_stride
+    int32_t y_stride[3];
+    int32_t segments; // weights
+    int32_t k;
+    int32_t columns; // 1 to 8
+    int32_t parts; // partial sums of a row; 0: the launcher's rule for the first weight
+    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time
+    int32_t tiles; // set by the launcher: of all weights
+};
+static_assert(sizeof(MatvecTileParams) == 232, "size");
+static_assert(offsetof(MatvecTileParams, q8) == 0, "offset");
+static_assert(offsetof(MatvecTileParams, records) == 8, "offset");
+static_assert(offsetof(MatvecTileParams, data) == 16, "offset");
+static_assert(offsetof(MatvecTileParams, head) == 40, "offset");
+static_assert(offsetof(MatvecTileParams, tail) == 64, "offset");
+static_assert(offsetof(MatvecTileParams, bias) == 88, "offset");
+static_assert(offsetof(MatvecTileParams, residual) == 112, "offset");
+static_assert(offsetof(MatvecTileParams, y) == 136, "offset");
+static_assert(offsetof(MatvecTileParams, type) == 160, "offset");
+static_assert(offsetof(MatvecTileParams, rows) == 172, "offset");
+static_assert(offsetof(MatvecTileParams, residual_stride) == 184, "offset");
+static_assert(offsetof(MatvecTileParams, y_stride) == 196, "offset");
+static_assert(offsetof(MatvecTileParams, segments) == 208, "offset");
+static_assert(offsetof(MatvecTileParams, k) == 212, "offset");
+static_assert(offsetof(MatvecTileParams, columns) == 216, "offset");
+static_assert(offsetof(MatvecTileParams, parts) == 220, "offset");
+static_assert(offsetof(MatvecTileParams, resident) == 224, "offset");
+static_assert(offsetof(MatvecTileParams, tiles) == 228, "offset");
+
+// silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of up to 8 columns, in float32, rounded to 8 bits, or both.
+struct MatvecSwigluParams {
+    const int8_t* q8; // [columns][k]
+    const void* records; // [columns][k/32]
+    const uint8_t* data[2]; // planes of gate and up
+    const uint8_t* head[2];
+    const uint8_t* tail[2]; // of Q6_K
+    float* y; // [columns, rows] or null
+    int8_t* y8; // [columns][rows] or null; then rows is a multiple of 32
+    void* y_records; // [columns][rows/32]
+    int32_t rows;
+    int32_t k;
+    int32_t columns; // 1 to 8
+    int32_t y_stride; // in elements
+    int32_t parts; // partial sums of a row; 0: the launcher's rule
+    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time
+};
+static_assert(sizeof(MatvecSwigluParams) == 112, "size");
+static_assert(offsetof(MatvecSwigluParams, q8) == 0, "offset");
+static_assert(offsetof(MatvecSwigluParams, records) == 8, "offset");
+static_assert(offsetof(MatvecSwigluParams, data) == 16, "offset");
+static_assert(offsetof(MatvecSwigluParams, head) == 32, "offset");
+static_assert(offsetof(MatvecSwigluParams, tail) == 48, "offset");
+static_assert(offsetof(MatvecSwigluParams, y) == 64, "offset");
+static_assert(offsetof(MatvecSwigluParams, y8) == 72, "offset");
+static_assert(offsetof(MatvecSwigluParams, y_records) == 80, "offset");
+static_assert(offsetof(MatvecSwigluParams, rows) == 88, "offset");
+static_assert(offsetof(MatvecSwigluParams, k) == 92, "offset");
+static_assert(offsetof(MatvecSwigluParams, columns) == 96, "offset");
+static_assert(offsetof(MatvecSwigluParams, y_stride) == 100, "offset");
+static_assert(offsetof(MatvecSwigluParams, parts) == 104, "offset");
+static_assert(offsetof(MatvecSwigluParams, resident) == 108, "offset");
+
 // s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
 struct RmsNormParams {
     const float* x;
@@ -302,7 +432,7 @@ struct QuantizeParams {
     const float* x;
     int8_t* q8; // [rows][k], of quantize_q8
     void* records; // [rows][k/32], of quantize_q8
-    uint16_t* y16; // [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4 and at least k rounded up to 4
+    uint16_t* y16; // [rows][y_stride], of the conversions; a multiple of 8 bytes, y_stride one of 4; columns from k on become 0
     float* scales; // [rows], of convert_f16: what a row's values are to be multiplied with
     int32_t rows;
     int32_t k;
@@ -319,6 +449,25 @@ static_assert(offsetof(QuantizeParams, rows) == 40, "offset");
 static_assert(offsetof(QuantizeParams, k) == 44, "offset");
 static_assert(offsetof(QuantizeParams, x_stride) == 48, "offset");
 static_assert(offsetof(QuantizeParams, y_stride) == 52, "offset");
+
+// A quantised weight [rows, k] from layout raw to tile16.
+struct RepackParams {
+    const uint8_t* w; // a multiple of 16
+    uint8_t* data; // the planes, each a multiple of 16
+    uint8_t* head;
+    uint8_t* tail;
+    int64_t w_stride; // bytes from a row to the next, a multiple of 16
+    int32_t rows;
+    int32_t k;
+};
+static_assert(sizeof(RepackParams) == 48, "size");
+static_assert(offsetof(RepackParams, w) == 0, "offset");
+static_assert(offsetof(RepackParams, data) == 8, "offset");
+static_assert(offsetof(RepackParams, head) == 16, "offset");
+static_assert(offsetof(RepackParams, tail) == 24, "offset");
+static_assert(offsetof(RepackParams, w_stride) == 32, "offset");
+static_assert(offsetof(RepackParams, rows) == 40, "offset");
+static_assert(offsetof(RepackParams, k) == 44, "offset");
 
 // table[r][i] = (cos, sin)(positions[r] * frequencies[i]) * scale, frequencies in half turns a position.
 struct RopeTableParams {

@@ -6,7 +6,7 @@
 // convert_f16            x [rows, k] f32                     y f16 of x*2^-e, scale[row] = 2^e  a block a row            8 in, 2 out
 //
 // Rows of x have a stride; 16-byte loads where addresses and stride allow, else one by one. k is a multiple of 32 for q8, any
-// otherwise. Rounding of q8 is that of ADR 0001, bit for bit. convert_f16 chooses e so that the row's largest magnitude lies in
+// otherwise; columns of y from k to y_stride become 0. Rounding of q8 is that of ADR 0001, bit for bit. convert_f16 chooses e so that the row's largest magnitude lies in
 // [2^13, 2^14), so that nothing overflows and the row's large values keep all 11 bits; a row with NaN or infinity has e = 0.
 #include "device.cuh"
 
@@ -33,10 +33,8 @@ __device__ __forceinline__ uint32_t pack_f16(float a, float b) {
     return *reinterpret_cast<uint32_t*>(&v);
 }
 
-// Four 16-bit values; rows of y start at multiples of 8 bytes (y_stride a multiple of 4), so those beyond k stay inside the row.
-__device__ __forceinline__ void store(uint16_t* y, int i, int k, uint32_t lo, uint32_t hi) {
-    if (i < k) *reinterpret_cast<uint2*>(y + i) = make_uint2(lo, hi);
-}
+// Four 16-bit values; y_stride is a multiple of 4 and rows start at multiples of 8 bytes.
+__device__ __forceinline__ void store(uint16_t* y, int i, uint32_t lo, uint32_t hi) { *reinterpret_cast<uint2*>(y + i) = make_uint2(lo, hi); }
 
 template <bool SWIGLU>
 __device__ __forceinline__ void bf16(const QuantizeParams& p) {
@@ -45,7 +43,7 @@ __device__ __forceinline__ void bf16(const QuantizeParams& p) {
     int i = (blockIdx.x * kThreads + threadIdx.x) * 4;
     for (int row = blockIdx.y; row < p.rows; row += gridDim.y) {
         float4 v = input<SWIGLU>(p, row, i);
-        store(p.y16 + (int64_t)row * p.y_stride, i, p.k, pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
+        if (i < p.y_stride) store(p.y16 + (int64_t)row * p.y_stride, i, pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
     }
 }
 
@@ -86,9 +84,9 @@ extern "C" __global__ void __launch_bounds__(256) convert_f16(const QuantizePara
     e = min(max(e, -100), 114);
     float down = __uint_as_float((uint32_t)(127 - e) << 23), up = __uint_as_float((uint32_t)(127 + e) << 23);
     uint16_t* y = p.y16 + (int64_t)blockIdx.x * p.y_stride;
-    for (int i = threadIdx.x * 4; i < p.k; i += kThreads * 4) {
+    for (int i = threadIdx.x * 4; i < p.y_stride; i += kThreads * 4) {
         float4 v = load_row4(x, i, p.k, vector);
-        store(y, i, p.k, pack_f16(v.x * down, v.y * down), pack_f16(v.z * down, v.w * down));
+        store(y, i, pack_f16(v.x * down, v.y * down), pack_f16(v.z * down, v.w * down));
     }
     if (threadIdx.x == 0) p.scales[blockIdx.x] = up;
 }

@@ -1,0 +1,67 @@
+package main
+
+import "fmt"
+
+var _ = register(Family{
+	Name: "matvec_tile",
+	Structs: []Struct{
+		{Name: "MatvecTile", Doc: "y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of up to 8 columns.", Fields: []Field{
+			{Type: "const int8_t*", Name: "q8", Doc: "[columns][k]"},
+			{Type: "const void*", Name: "records", Doc: "[columns][k/32]"},
+			{Type: "const uint8_t*", Name: "data", Count: 3, Doc: "each weight's planes"},
+			{Type: "const uint8_t*", Name: "head", Count: 3},
+			{Type: "const uint8_t*", Name: "tail", Count: 3, Doc: "of Q6_K"},
+			{Type: "const float*", Name: "bias", Count: 3, Doc: "[rows] or null"},
+			{Type: "const float*", Name: "residual", Count: 3, Doc: "[columns, rows] or null; may be y"},
+			{Type: "float*", Name: "y", Count: 3, Doc: "[columns, rows]"},
+			{Type: "int32_t", Name: "type", Count: 3, Doc: "of the weights"},
+			{Type: "int32_t", Name: "rows", Count: 3},
+			{Type: "int32_t", Name: "residual_stride", Count: 3, Doc: "in elements, as y_stride"},
+			{Type: "int32_t", Name: "y_stride", Count: 3},
+			{Type: "int32_t", Name: "segments", Doc: "weights"},
+			{Type: "int32_t", Name: "k"},
+			{Type: "int32_t", Name: "columns", Doc: "1 to 8"},
+			{Type: "int32_t", Name: "parts", Doc: "partial sums of a row; 0: the launcher's rule for the first weight"},
+			{Type: "int32_t", Name: "resident", Doc: "set by the launcher: rounds whose activations are in shared memory at a time"},
+			{Type: "int32_t", Name: "tiles", Doc: "set by the launcher: of all weights"},
+		}},
+		{Name: "MatvecSwiglu", Doc: "silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of up to 8 columns, in float32, rounded to 8 bits, or both.", Fields: []Field{
+			{Type: "const int8_t*", Name: "q8", Doc: "[columns][k]"},
+			{Type: "const void*", Name: "records", Doc: "[columns][k/32]"},
+			{Type: "const uint8_t*", Name: "data", Count: 2, Doc: "planes of gate and up"},
+			{Type: "const uint8_t*", Name: "head", Count: 2},
+			{Type: "const uint8_t*", Name: "tail", Count: 2, Doc: "of Q6_K"},
+			{Type: "float*", Name: "y", Doc: "[columns, rows] or null"},
+			{Type: "int8_t*", Name: "y8", Doc: "[columns][rows] or null; then rows is a multiple of 32"},
+			{Type: "void*", Name: "y_records", Doc: "[columns][rows/32]"},
+			{Type: "int32_t", Name: "rows"},
+			{Type: "int32_t", Name: "k"},
+			{Type: "int32_t", Name: "columns", Doc: "1 to 8"},
+			{Type: "int32_t", Name: "y_stride", Doc: "in elements"},
+			{Type: "int32_t", Name: "parts", Doc: "partial sums of a row; 0: the launcher's rule"},
+			{Type: "int32_t", Name: "resident", Doc: "set by the launcher: rounds whose activations are in shared memory at a time"},
+		}},
+	},
+	Kernels: matvecTileKernels(),
+})
+
+// The register limits of cu/matvec_tile.cu and cu/matvec_swiglu.cu, by columns; those for 1 and 2 by type.
+var tileRegisters = map[string][2]int{
+	"q4_0": {88, 104}, "q4_1": {80, 104}, "q5_0": {88, 104}, "q5_1": {96, 104}, "q8_0": {112, 128}, "q4_k": {80, 96}, "q5_k": {88, 104}, "q6_k": {96, 104},
+	"k": {112, 128}, "0": {112, 128},
+}
+
+func matvecTileKernels() (all []Kernel) {
+	const warps, stage, staged = 10, 672, 32 << 10 // as in launch_matvec_tile.go
+	for i, n := range []int{1, 2, 4, 8} {
+		shared := max(staged, warps*n*stage)
+		for _, t := range append([]string{"k", "0"}, blockTypes...) {
+			registers := append(append([]int{}, tileRegisters[t][0], tileRegisters[t][1]), 144, 200)[i]
+			all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_tile_%s_%d", t, n), Params: "MatvecTile", Shared: shared + 2*warps*n*64, Hot: true, Registers: registers})
+			if len(t) > 1 {
+				all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_swiglu_%s_%d", t, n), Params: "MatvecSwiglu", Shared: shared + 4*warps*n*64, Hot: true, Registers: registers})
+			}
+		}
+	}
+	return all
+}
