@@ -150,12 +150,12 @@ func (s *shard) readKeys(c *cursor, n uint64) ([][2]int64, error) {
 		}
 		key := string(b)
 		if _, dup := seen[key]; dup {
-			return nil, corrupt("metadata key %d: offset %d: duplicate key %q", i, at, key)
+			return nil, corrupt("metadata key %d: offset %d: duplicate key %.80q", i, at, key)
 		}
 		seen[key] = struct{}{}
 		v, start, end, err := c.value()
 		if err != nil {
-			return nil, fmt.Errorf("key %q: %w", key, err)
+			return nil, fmt.Errorf("key %.80q: %w", key, err)
 		}
 		s.kv = append(s.kv, KV{key, v})
 		spans = append(spans, [2]int64{start, end})
@@ -171,9 +171,9 @@ func checkText(b []byte, limit int) error {
 	case len(b) > limit:
 		return fmt.Errorf("%q… has %d bytes, at most %d are allowed", b[:min(len(b), 40)], len(b), limit)
 	case !utf8.Valid(b):
-		return fmt.Errorf("%q is no valid UTF-8", b)
+		return fmt.Errorf("%.80q is no valid UTF-8", b)
 	case bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("%q holds a control character", b)
+		return fmt.Errorf("%.80q holds a control character", b)
 	}
 	return nil
 }

@@ -148,6 +148,7 @@ func TestMalformed(t *testing.T) {
 				require.ErrorContains(t, err, c.Want, how)
 				require.ErrorContains(t, err, "gguf: ", how)
 				require.NotContains(t, err.Error(), "\n")
+				require.Less(t, len(err.Error()), 400+len(path), "a line that a terminal can show")
 				require.True(t, isSentinel(err), "%v", err)
 				if how == "path" {
 					require.ErrorContains(t, err, path)

@@ -3,6 +3,7 @@ package modelsqwen
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -198,6 +199,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{"architecture", func(s *spec) { s.set("general.architecture", "llama") }, ErrUnsupported, `architecture "llama"`},
+		{"long architecture", func(s *spec) { s.set("general.architecture", strings.Repeat("q", 1<<16)) }, ErrUnsupported, `architecture "` + strings.Repeat("q", 64) + `":`},
 		{"no architecture", func(s *spec) { s.unset("general.architecture") }, ErrInvalid, `"general.architecture"`},
 		{"no layers", func(s *spec) { s.unset("qwen3.block_count") }, ErrInvalid, `"qwen3.block_count"`},
 		{"zero layers", func(s *spec) { s.set("qwen3.block_count", uint32(0)) }, ErrInvalid, `"qwen3.block_count": 0`},

@@ -59,7 +59,7 @@ func readConfig(f *gguf.File) (Config, error) {
 		return Config{}, fmt.Errorf("modelsqwen: key %q is missing: %w", "general.architecture", ErrInvalid)
 	}
 	if Arch(arch) != Qwen2 && Arch(arch) != Qwen3 {
-		return Config{}, fmt.Errorf("modelsqwen: architecture %q: %w (supported are %s and %s)", arch, ErrUnsupported, Qwen2, Qwen3)
+		return Config{}, fmt.Errorf("modelsqwen: architecture %.64q: %w (supported are %s and %s)", arch, ErrUnsupported, Qwen2, Qwen3)
 	}
 	r := keyReader{f: f, prefix: arch + "."}
 	c := Config{
@@ -127,7 +127,7 @@ func readRope(r *keyReader, c Config) graph.RopeAttr {
 		return a
 	case "linear", "yarn":
 	default:
-		r.unsupported("rope.scaling.type", "%q is not known (none, linear and yarn are)", kind)
+		r.unsupported("rope.scaling.type", "%.64q is not known (none, linear and yarn are)", kind)
 		return a
 	}
 	if !(factor > 0 && factor <= 1<<20) {

@@ -23,7 +23,7 @@ func vocabFromGGUF(f *gguf.File) (v Vocab, err error) {
 		return v, fmt.Errorf("tokenizer: %w", err)
 	}
 	if model != "gpt2" {
-		return v, fmt.Errorf("tokenizer: tokenizer.ggml.model %q: %w; supported: gpt2", model, ErrUnsupported)
+		return v, fmt.Errorf("tokenizer: tokenizer.ggml.model %.80q: %w; supported: gpt2", model, ErrUnsupported)
 	}
 	pre, ok, err := gguf.Get[string](f, "tokenizer.ggml.pre")
 	if err != nil {

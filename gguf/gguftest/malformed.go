@@ -58,6 +58,8 @@ func Malformed() []Case {
 		{"key of 70,000 bytes", New(3, 0, 1).KeyU32(strings.Repeat("k", 70000), 1).Bytes(), "at most 65535"},
 		{"key no UTF-8", New(3, 0, 1).KeyU32("a\xff", 1).Bytes(), "UTF-8"},
 		{"key with a newline", New(3, 0, 1).KeyU32("a\nb", 1).Bytes(), "control character"},
+		{"long key with a newline", New(3, 0, 1).KeyU32(strings.Repeat("k", 60000)+"\n", 1).Bytes(), "control character"},
+		{"duplicate long key", New(3, 0, 2).KeyU32(strings.Repeat("k", 60000), 1).KeyU32(strings.Repeat("k", 60000), 2).Bytes(), "duplicate key"},
 		{"duplicate key", New(3, 0, 2).KeyU32("same", 1).KeyU32("same", 2).Bytes(), "duplicate key"},
 		{"unknown value type", New(3, 0, 1).Str("k").U32(13).Zeros(64).Bytes(), "unknown value type 13"},
 		{"string beyond the file", New(3, 0, 1).Str("k").U32(str).U64(1 << 40).Zeros(64).Bytes(), "the file ends"},
