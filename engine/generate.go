@@ -78,8 +78,8 @@ type generation struct {
 }
 
 func (c *Context) newGeneration(seq int, prompt []int32, o GenerateOptions, emit func(string) error) (*generation, error) {
-	if len(prompt) == 0 && c.lens[seq] == 0 {
-		return nil, fmt.Errorf("engine: an empty prompt: give at least one token")
+	if len(prompt) == 0 { // even if the sequence has tokens: their logits are gone
+		return nil, errors.New("engine: an empty prompt: give at least one token")
 	}
 	tok := c.model.tok
 	sampler, err := sample.New(o.Sample, tok.Size()) // rows of the vocabulary beyond the tokenizer's are never sampled

@@ -69,6 +69,10 @@ func TestGenerate(t *testing.T) {
 	require.Equal(t, stop, res.StopString)
 	require.Equal(t, whole[:strings.Index(whole, stop)], res.Text)
 
+	// A sequence that has tokens needs one more to go on from.
+	_, err = c.Generate(context.Background(), 0, nil, GenerateOptions{}, nil)
+	require.ErrorContains(t, err, "empty prompt")
+
 	// The caller's error ends it, a cancelled context too.
 	broken := errors.New("pipe closed")
 	c.Truncate(0, 0)
