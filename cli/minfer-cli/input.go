@@ -16,7 +16,7 @@ func (a *app) text(args []string, file string) (string, error) {
 	case file != "" && len(args) > 0:
 		return "", usage("a text and -f together: give one of them")
 	case file != "":
-		return readFile("-f", file)
+		return a.wait(func() (string, error) { return readFile("-f", file) })
 	case len(args) > 0:
 		return strings.Join(args, " "), nil
 	}
@@ -25,13 +25,18 @@ func (a *app) text(args []string, file string) (string, error) {
 
 // readStdin reads standard input to its end, or to Ctrl-C.
 func (a *app) readStdin() (string, error) {
+	return a.wait(func() (string, error) { return readAll("standard input", a.stdin) })
+}
+
+// wait runs a read that may never end, as that of a terminal or a pipe, until Ctrl-C.
+func (a *app) wait(read func() (string, error)) (string, error) {
 	type result struct {
 		text string
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		text, err := readAll("standard input", a.stdin)
+		text, err := read()
 		done <- result{text, err}
 	}()
 	select {

@@ -65,9 +65,9 @@ func (c *logitsCmd) Run(a *app) (err error) {
 	defer ctx.Close()
 	var out *bufio.Writer
 	if c.Out != "" {
-		f, err := os.Create(c.Out)
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
+		f, cerr := os.Create(c.Out)
+		if cerr != nil {
+			return fmt.Errorf("--out: %w", cerr)
 		}
 		out = bufio.NewWriterSize(f, 1<<20)
 		defer func() {

@@ -110,8 +110,8 @@ func assertOneLine(t *testing.T, r result) {
 
 func TestWrongCallsExitWith2(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"nonsense"}, {"run", "--nonsense", "x"}, {"run"}, {"run", "  "}, {"run", "-n", "x", "hi"}, {"run", "-f", "file", "hi"},
-		{"run", "--temp", "-1", "hi"}, {"run", "--top-p", "7", "hi"}, {"run", "--seed", "-1", "hi"}, {"run", "--logit-bias", "x", "hi"},
+		{}, {"nonsense"}, {"run", "--nonsense", "x"}, {"run"}, {"run", "  "}, {"run", "-n", "x", "hi"}, {"run", "-n", "0", "hi"}, {"run", "-n", "-2", "hi"}, {"run", "-f", "file", "hi"},
+		{"run", "--temp", "-1", "hi"}, {"run", "--top-p", "7", "hi"}, {"run", "--seed", "-1", "hi"}, {"run", "--logit-bias", "x", "hi"}, {"run", "--logit-bias", "5=1x", "hi"}, {"run", "--logit-bias", "5", "hi"},
 		{"run", "--cache-type-k", "q4", "hi"}, {"run", "--backend", "abacus", "hi"}, {"run", "--raw", "--system", "x", "hi"},
 		{"logits"}, {"logits", "--tokens", ""}, {"logits", "--tokens", "1,x"}, {"logits", "--tokens", "-3"}, {"logits", "--tokens", "1", "--top", "-1"},
 		{"tokenize", "--decode", "one"}, {"tokenize", "-f", "file", "text"}, {"template"}, {"inspect", "a", "b"}, {"version", "x"},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,15 +81,16 @@ func (f samplingFlags) apply(p sample.Params) (sample.Params, error) {
 		p.Temperature = 0
 	}
 	for _, s := range f.LogitBias {
-		var id int32
-		var x float64
-		if n, err := fmt.Sscanf(s, "%d=%g", &id, &x); n != 2 || err != nil {
+		name, add, _ := strings.Cut(s, "=")
+		id, err := strconv.ParseInt(strings.TrimSpace(name), 10, 32)
+		x, xerr := strconv.ParseFloat(strings.TrimSpace(add), 64)
+		if err != nil || xerr != nil {
 			return p, usage("--logit-bias %q: want ID=X, as in 42=-1.5", s)
 		}
 		if p.LogitBias == nil {
 			p.LogitBias = map[int32]float64{}
 		}
-		p.LogitBias[id] = x
+		p.LogitBias[int32(id)] = x
 	}
 	if err := p.Validate(); err != nil {
 		return p, usageError{err}
@@ -117,6 +119,9 @@ func (c *runCmd) prompt(a *app) (string, error) {
 // Run answers the prompt.
 func (c *runCmd) Run(a *app) error {
 	start := time.Now()
+	if c.Predict == 0 || c.Predict < -1 {
+		return usage("-n %d: want 1 or more, or -1 for no limit", c.Predict)
+	}
 	text, err := c.prompt(a)
 	if err != nil {
 		return err

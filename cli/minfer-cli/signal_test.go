@@ -38,9 +38,20 @@ func TestInterruptedAnswer(t *testing.T) {
 	assert.Empty(t, stderr.String())
 }
 
+// What can't be written is an error, however small it is.
+func TestLogitsThatCannotBeWritten(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("only Linux has a device that opens and then refuses every write")
+	}
+	r := run(t, "logits", "-m", tinyModel, "--tokens", "1", "--out", "/dev/full")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.stderr, "--out: ")
+	assertOneLine(t, r)
+}
+
 // Ctrl-C while standard input is still open.
 func TestInterruptedInput(t *testing.T) {
-	for _, args := range [][]string{{"run"}, {"tokenize"}, {"template", "-"}} {
+	for _, args := range [][]string{{"run"}, {"run", "-f", "/dev/stdin"}, {"tokenize"}, {"template", "-"}} {
 		cmd := command(args...)
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
