@@ -54,7 +54,7 @@ func buildMinfer(ctx context.Context, work string) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(work, "minfer-cli")
-	return out, command(ctx, root, "go", "build", "-o", out, "./cli/minfer-cli")
+	return out, command(ctx, root, "env", "GOWORK=", "go", "build", "-o", out, "./cli/minfer-cli")
 }
 
 // command runs a build step and shows what it prints.

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "usage: go run . [flags] FILE.gguf...")
+		fmt.Fprintln(fs.Output(), "usage: GOWORK=off go run . [flags] FILE.gguf...")
 		fs.PrintDefaults()
 	}
 	cache, _ := os.UserCacheDir()
