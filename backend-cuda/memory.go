@@ -1,0 +1,139 @@
+package backendcuda
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/graph"
+)
+
+// buffer is memory of the device that graphs compute in.
+type buffer struct {
+	mem   *cudart.Memory
+	bytes int64
+}
+
+// Bytes is the length asked for.
+func (b *buffer) Bytes() int64 { return b.bytes }
+
+// pool keeps freed buffers for reuse by exact length: the buffers of a graph come back when a graph of the same shape is
+// compiled again. generation changes whenever memory is taken from or given back to the driver.
+type pool struct {
+	free       map[int64][]*cudart.Memory
+	kept       int64 // bytes in free
+	held       int64 // bytes taken from the driver, kept ones included
+	generation uint64
+}
+
+// maxKept bounds the bytes that lie unused; maxKeptBuffer those of one buffer: larger ones (KV regions) go back at once.
+const (
+	maxKept       = 256 << 20
+	maxKeptBuffer = 64 << 20
+)
+
+func (p *pool) get(b *cudart.Bound, n int64) (*cudart.Memory, error) {
+	if list := p.free[n]; len(list) > 0 {
+		m := list[len(list)-1]
+		p.free[n] = list[:len(list)-1]
+		p.kept -= n
+		return m, nil
+	}
+	m, err := b.Alloc(n)
+	if errors.Is(err, cudart.ErrOutOfMemory) && p.kept > 0 {
+		if err := p.trim(b); err != nil {
+			return nil, err
+		}
+		m, err = b.Alloc(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.held += n
+	p.generation++
+	return m, nil
+}
+
+func (p *pool) put(b *cudart.Bound, m *cudart.Memory) error {
+	n := m.Size()
+	if n > maxKeptBuffer || p.kept+n > maxKept {
+		p.held -= n
+		p.generation++
+		return m.Free(b)
+	}
+	if p.free == nil {
+		p.free = map[int64][]*cudart.Memory{}
+	}
+	p.free[n] = append(p.free[n], m)
+	p.kept += n
+	return nil
+}
+
+// trim gives all unused buffers back to the driver.
+func (p *pool) trim(b *cudart.Bound) error {
+	var errs []error
+	for n, list := range p.free {
+		for _, m := range list {
+			errs = append(errs, m.Free(b))
+			p.held -= n
+			p.generation++
+		}
+	}
+	clear(p.free)
+	p.kept = 0
+	return errors.Join(errs...)
+}
+
+// Alloc gives zeroed device memory. Errors wrap graph.ErrOutOfMemory where that is the cause.
+func (b *Backend) Alloc(n int64) (graph.Buffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("backendcuda: a buffer of %d bytes", n)
+	}
+	buf := &buffer{bytes: n}
+	err := b.do(func(bd *cudart.Bound) (err error) {
+		if buf.mem, err = b.pool.get(bd, max(n, 1)); err != nil {
+			return err
+		}
+		if err = bd.Memset8(b.stream, buf.mem.Ptr(), 0, buf.mem.Size()); err != nil {
+			err = errors.Join(err, b.pool.put(bd, buf.mem))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("backendcuda: a buffer of %d bytes: %w", n, outOfMemory(err))
+	}
+	return buf, nil
+}
+
+// Free takes a buffer back. Work that was queued with it is done first, since the stream orders reuse.
+func (b *Backend) Free(g graph.Buffer) {
+	buf, ok := g.(*buffer)
+	if !ok || buf.mem == nil {
+		return
+	}
+	err := b.do(func(bd *cudart.Bound) error { return b.pool.put(bd, buf.mem) })
+	if err != nil {
+		b.opts.Notice(fmt.Sprintf("CUDA: memory could not be given back: %v", err))
+	}
+	buf.mem = nil
+}
+
+// outOfMemory lets graph's sentinel be found in an error that is the driver's.
+func outOfMemory(err error) error {
+	if errors.Is(err, cudart.ErrOutOfMemory) && !errors.Is(err, graph.ErrOutOfMemory) {
+		return fmt.Errorf("%w: %w", graph.ErrOutOfMemory, err)
+	}
+	return err
+}
+
+// span is the address of bytes [offset, offset+n) of a buffer.
+func span(g graph.Buffer, offset, n int64) (cudart.Ptr, error) {
+	buf, ok := g.(*buffer)
+	switch {
+	case !ok || buf.mem == nil:
+		return 0, errors.New("the buffer isn't this backend's, or was freed")
+	case offset < 0 || n < 0 || offset > buf.bytes-n:
+		return 0, fmt.Errorf("bytes %d to %d of a buffer of %d", offset, offset+n, buf.bytes)
+	}
+	return buf.mem.Ptr() + cudart.Ptr(offset), nil
+}

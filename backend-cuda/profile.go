@@ -1,0 +1,114 @@
+package backendcuda
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"unsafe"
+
+	"github.com/minfer-go/minfer/cudart"
+	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
+)
+
+// Profile adds up what each kernel took. Every launch stands between two events, so gaps between kernels don't count and
+// programmatic overlap is off: sums are larger than a replayed step.
+type Profile struct {
+	kernels map[kernelscuda.ID]*KernelProfile
+	events  []*cudart.Event
+	stepsN  int
+}
+
+// KernelProfile is one line of a profile.
+type KernelProfile struct {
+	Name  string  `json:"kernel"`
+	Calls int     `json:"calls"`
+	MS    float64 `json:"ms"`
+	Bytes int64   `json:"bytes"` // moved, as the launcher knows it
+}
+
+// GBs is the rate at which the kernel moved its bytes.
+func (k KernelProfile) GBs() float64 {
+	if k.MS == 0 {
+		return 0
+	}
+	return float64(k.Bytes) / k.MS / 1e6
+}
+
+// profiled runs the program with an event after every kernel and waits for it.
+func (p *program) profiled(bd *cudart.Bound) error {
+	b, pr := p.b, p.b.profile
+	for len(pr.events) <= len(p.launches) {
+		e, err := bd.NewEvent(true)
+		if err != nil {
+			return err
+		}
+		pr.events = append(pr.events, e)
+	}
+	if err := pr.events[0].Record(bd, b.stream); err != nil {
+		return err
+	}
+	for i := range p.launches {
+		l := &p.launches[i]
+		cfg := l.cfg
+		cfg.Programmatic = 0
+		if err := bd.Launch(b.stream, l.kernel, &cfg, unsafe.Pointer(unsafe.SliceData(l.params)), l.n); err != nil {
+			return l.node.Errorf("kernel %s: %w", l.info.ID, err)
+		}
+		if err := pr.events[i+1].Record(bd, b.stream); err != nil {
+			return err
+		}
+	}
+	if err := b.wait(bd); err != nil {
+		return err
+	}
+	b.stats.Launches += uint64(len(p.launches))
+	pr.stepsN++
+	if pr.kernels == nil {
+		pr.kernels = map[kernelscuda.ID]*KernelProfile{}
+	}
+	for i := range p.launches {
+		l := &p.launches[i]
+		took, err := pr.events[i+1].Since(bd, pr.events[i])
+		if err != nil {
+			return err
+		}
+		k := pr.kernels[l.info.ID]
+		if k == nil {
+			k = &KernelProfile{Name: l.info.ID.String()}
+			pr.kernels[l.info.ID] = k
+		}
+		k.Calls++
+		k.MS += float64(took.Nanoseconds()) / 1e6
+		k.Bytes += l.info.Bytes
+	}
+	return nil
+}
+
+// Profile gives what was measured since New, the longest first; nil without Options.Profile.
+func (b *Backend) Profile() []KernelProfile {
+	if b.profile == nil {
+		return nil
+	}
+	var list []KernelProfile
+	for _, k := range b.profile.kernels {
+		list = append(list, *k)
+	}
+	slices.SortFunc(list, func(x, y KernelProfile) int { return cmp.Or(cmp.Compare(y.MS, x.MS), cmp.Compare(x.Name, y.Name)) })
+	return list
+}
+
+// WriteProfile prints a profile as a table. bandwidth is what the device reads in GB/s, 0 if not measured.
+func WriteProfile(w io.Writer, list []KernelProfile, bandwidth float64) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "kernel\tcalls\tms\tµs a call\tGB/s\tshare of read\t")
+	for _, k := range list {
+		share := "-"
+		if bandwidth > 0 {
+			share = fmt.Sprintf("%.0f %%", 100*k.GBs()/bandwidth)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.2f\t%.0f\t%s\t\n", k.Name, k.Calls, k.MS, 1000*k.MS/float64(k.Calls), k.GBs(), share)
+	}
+	return t.Flush()
+}
