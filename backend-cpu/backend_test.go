@@ -21,7 +21,12 @@ func TestConformance(t *testing.T) {
 					require.Equal(t, path, b.Stats().Path)
 					return b
 				}
-				graphtest.Run(t, newBackend, graphtest.Options{RowInvariant: true, Tolerance: tolerance})
+				graphtest.Run(t, newBackend, graphtest.Options{RowInvariant: true, Tolerance: tolerance, Skip: func(c graphtest.Case) string {
+					if c.Op == graph.OpSample {
+						return "the logits are in the host's memory: engine/sample draws from them there"
+					}
+					return ""
+				}})
 			})
 		}
 	}

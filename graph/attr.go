@@ -57,6 +57,9 @@ type AttnAttr struct {
 	Scale   float32
 }
 
+// SampleAttr belongs to Sample: the first Vocab logits of a row may be drawn, those beyond never.
+type SampleAttr struct{ Vocab int }
+
 // QkvAttr belongs to FusedQKV (widths of the parts of its packed output row q|k|v), QkvBiasRopeStore and FusedQkvNorm.
 type QkvAttr struct {
 	Layer   int

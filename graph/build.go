@@ -82,7 +82,8 @@ func (b *Builder) Input(in Input) *Node {
 	return n
 }
 
-// Output marks n as a result of the graph; Compiled.Output(i) reads the i-th one marked. F32, contiguous.
+// Output marks n as a result of the graph; Compiled.Output(i) reads the i-th one marked. F32 and contiguous, or the
+// tokens of Sample, which ReadTokens reads.
 func (b *Builder) Output(n *Node) {
 	if b.err != nil {
 		return
@@ -92,6 +93,8 @@ func (b *Builder) Output(n *Node) {
 		return
 	}
 	switch {
+	case n.Op == OpSample:
+		b.out = append(b.out, n)
 	case n.Type != quant.F32 || n.Op.InRegion():
 		b.err = n.Errorf("an output must be an F32 activation, this is %s", n.Type)
 	case !n.contiguous():
@@ -391,6 +394,27 @@ func (b *Builder) BatchMatMul(x0, x1 *Node) *Node {
 		}
 		n.Shape = Shape{x0.Shape[0], x0.Shape[1], x1.Shape[1]}
 		return errors.Join(f32(x0), f32(x1))
+	})
+}
+
+// Sample draws a token for each row of logits, on the backend, so that no logits have to be brought to the host:
+//
+//	temperature, k, p, m, u = sampling[r]
+//	cand  = the ids below a.Vocab, most probable first (the smaller id first among equals), the first k of them if k > 0
+//	prob  = softmax of cand's logits
+//	cand  = the shortest beginning of cand whose prob adds up to p at least, if p < 1; of these those with prob ≥ m*prob[0]
+//	y[r]  = cand[0] if temperature = 0, else the first c at which the sum of exp((logit-max)/temperature) over cand, divided by
+//	        the whole sum, is greater than u/2^32
+//
+// logits [outputs, n_vocab] F32; sampling the I32 input; y [outputs] I32, -1 where a logit that may be drawn is NaN or +Inf, or none is
+// above -Inf. It is what engine/sample computes without penalties, biases and typical-p, but for rounding.
+func (b *Builder) Sample(logits, sampling *Node, a SampleAttr) *Node {
+	return b.make(&Node{Op: OpSample, In: []*Node{logits, sampling}, Attr: a}, func(n *Node) error {
+		if len(logits.Shape) != 2 || a.Vocab < 1 || a.Vocab > logits.Shape[1] {
+			return fmt.Errorf("operand %q is %s, want [outputs n_vocab] with n_vocab of %d at least", logits.Name, logits.Shape, a.Vocab)
+		}
+		n.Type, n.Shape = quant.I32, Shape{logits.Shape[0]}
+		return errors.Join(f32(logits), input(sampling, InSampling), logits.haveRows(b.params.Outputs))
 	})
 }
 

@@ -280,6 +280,9 @@ func (c *Compiled) Output(i int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.at.Type != quant.F32 {
+		return nil, fmt.Errorf("graph: output %q is %s: use ReadTokens", c.graph.Outputs[i].Name, o.at.Type)
+	}
 	if o.mem == nil {
 		return nil, fmt.Errorf("graph: output %q: %s keeps it in memory of its own: %w",
 			c.graph.Outputs[i].Name, c.exec.backends[o.backend].Name(), ErrUnsupported)
@@ -296,6 +299,9 @@ func (c *Compiled) ReadOutput(i, row int, dst []float32) error {
 	if err != nil {
 		return err
 	}
+	if o.at.Type != quant.F32 {
+		return fmt.Errorf("graph: output %q is %s: use ReadTokens", c.graph.Outputs[i].Name, o.at.Type)
+	}
 	width := o.at.Shape[1:].Elems()
 	if row < 0 || row >= o.at.Shape[0] || len(dst) > o.at.Shape.Elems()-row*width {
 		return fmt.Errorf("graph: output %q is %s: it has no %d elements from row %d on", c.graph.Outputs[i].Name, o.at.Shape, len(dst), row)
@@ -305,6 +311,24 @@ func (c *Compiled) ReadOutput(i, row int, dst []float32) error {
 	}
 	err = c.exec.backends[o.backend].Read(bytesOf(dst), o.at.Buffer, o.at.Offset+int64(row*width)*4)
 	if err != nil {
+		return fmt.Errorf("graph: output %q: %w", c.graph.Outputs[i].Name, err)
+	}
+	return nil
+}
+
+// ReadTokens waits and copies the first len(dst) tokens of the i-th output, a Sample's.
+func (c *Compiled) ReadTokens(i int, dst []int32) error {
+	o, err := c.readable(i)
+	if err != nil {
+		return err
+	}
+	if o.at.Type != quant.I32 || len(dst) > o.at.Shape[0] {
+		return fmt.Errorf("graph: output %q is %s %s: it has no %d tokens", c.graph.Outputs[i].Name, o.at.Type, o.at.Shape, len(dst))
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	if err := c.exec.backends[o.backend].Read(bytesOf(dst), o.at.Buffer, o.at.Offset); err != nil {
 		return fmt.Errorf("graph: output %q: %w", c.graph.Outputs[i].Name, err)
 	}
 	return nil

@@ -174,7 +174,7 @@ func TestInputsAreChecked(t *testing.T) {
 		{graph.InSeqRuns, []int32{0, 1, 2, 2}, "entry 1 is 2 and 2 more, beyond the 3"},
 		{graph.InRuns, []int32{0, 1, 31, 2, 0, 0}, "entry 1 is 31 and 2 more, beyond the 32"},
 		{graph.InRuns, []int32{0, 1, 2147483647, 2147483647, 0, 0}, "beyond"},
-		{graph.NumInputs, nil, "no input 8"},
+		{graph.NumInputs, nil, "no input 9"},
 	} {
 		require.ErrorContains(t, c.SetInput(bad.in, bad.vals), bad.want)
 	}

@@ -75,6 +75,11 @@ func (c *Compiled) SetInput(i Input, vals []int32) error {
 	if i == InCells {
 		lo = -1
 	}
+	if i == InSampling { // bits of numbers
+		copy(in.vals[i], vals)
+		in.set[i], in.dirty[i] = true, true
+		return nil
+	}
 	for j, v := range vals {
 		if v < lo || v > in.max[i] {
 			return fmt.Errorf("graph: input %s: entry %d is %d, want %d to %d", i, j, v, lo, in.max[i])

@@ -31,6 +31,7 @@ const (
 	OpScale
 	OpSoftmax
 	OpBatchMatMul
+	OpSample
 	OpFusedQKV
 	OpQkvBiasRopeStore
 	OpFusedQkvNorm
@@ -40,7 +41,7 @@ const (
 
 var opNames = [numOps]string{"Input", "Add", "Mul", "Silu", "SwiGLU", "RmsNorm", "QkNorm", "MatMul", "Attn",
 	"KvcacheStore", "KvcacheLoad", "View", "Reshape", "Permute", "GetRows", "RoPE", "Scale", "Softmax", "BatchMatMul",
-	"FusedQKV", "QkvBiasRopeStore", "FusedQkvNorm", "FusedFFN"}
+	"Sample", "FusedQKV", "QkvBiasRopeStore", "FusedQkvNorm", "FusedFFN"}
 
 func (o Op) String() string {
 	if int(o) < len(opNames) {

@@ -22,6 +22,8 @@ type Feature uint32
 const (
 	// FeatureHidden makes every block output a graph output too (hidden-state tests, embeddings).
 	FeatureHidden Feature = 1 << iota
+	// FeatureSample makes the drawn tokens the graph's output 0 in place of the logits, which then need not leave the device.
+	FeatureSample
 	// FeatureNoFuse switches the fusion pass off: the reference for fused kernels.
 	FeatureNoFuse
 )
@@ -38,14 +40,19 @@ const (
 	InOutputs                // [outputs] rows whose logits are wanted
 	InSeqRuns                // [seqs, 2] first run and number of runs of each sequence
 	InRuns                   // [runs, 2] first cell and number of cells; a sequence's runs in order, its cell 0 first
+	InSampling               // [outputs, SamplingWords] how Sample draws each output row's token
 	NumInputs
 )
 
-var inputNames = [NumInputs]string{"tokens", "positions", "seqs", "lengths", "cells", "outputs", "seq_runs", "runs"}
+var inputNames = [NumInputs]string{"tokens", "positions", "seqs", "lengths", "cells", "outputs", "seq_runs", "runs", "sampling"}
 
 func (i Input) String() string { return inputNames[i] }
 
-// Shape of the input under p.
+// SamplingWords is the length of a row of InSampling, words of 32 bits: temperature (the bits of a float32; 0: the most probable token),
+// top-k (0: all), top-p (float32, 1: all), min-p (float32, 0: all), and a random number u: u/2^32 is where between 0 and 1 the draw falls.
+const SamplingWords = 5
+
+// InputShape is the shape of an input under p.
 func (p Params) InputShape(i Input) Shape {
 	switch i {
 	case InOutputs:
@@ -54,6 +61,8 @@ func (p Params) InputShape(i Input) Shape {
 		return Shape{p.Seqs, 2}
 	case InRuns:
 		return Shape{p.Runs, 2}
+	case InSampling:
+		return Shape{p.Outputs, SamplingWords}
 	}
 	return Shape{p.Rows}
 }

@@ -60,7 +60,7 @@ func (c *Compiled) traced(s *step) error {
 			TS: float64(began.Sub(t.start).Nanoseconds()) / 1e3, Dur: float64(time.Since(began).Nanoseconds()) / 1e3,
 			PID: 1, TID: s.backend, Args: map[string]any{"shape": n.Shape.String(), "backend": e.backends[s.backend].Name()}})
 	}
-	if t.Values == nil || n.Op.InRegion() {
+	if t.Values == nil || n.Op.InRegion() || n.Op == OpSample {
 		return nil
 	}
 	at := c.tensor(s.backend, n)

@@ -26,6 +26,7 @@ type Model struct {
 	OutputNorm *graph.Weight
 	Output     *graph.Weight // TokenEmbd when the embedding is tied
 	Layers     []Layer
+	Drawable   int // tokens that FeatureSample may draw; 0: all rows of the embedding
 
 	fingerprint string
 	weights     []*graph.Weight

@@ -20,7 +20,7 @@ var rowCounts = []int{1, 2, 7, 33}
 // Cases is the op table.
 func Cases() []Case {
 	var all []Case
-	for _, group := range []func() []Case{lookups, products, norms, elementwise, layouts, ropes, stores, attentions, blocks} {
+	for _, group := range []func() []Case{lookups, products, norms, elementwise, layouts, ropes, stores, attentions, blocks, sampling} {
 		all = append(all, group()...)
 	}
 	return all

@@ -30,7 +30,7 @@ type Options struct {
 // DefaultTolerance allows for float32 sums in any order.
 func DefaultTolerance(c Case) float64 {
 	switch c.Op {
-	case graph.OpGetRows, graph.OpView, graph.OpPermute, graph.OpAdd, graph.OpMul, graph.OpScale, graph.OpKvcacheStore:
+	case graph.OpSample, graph.OpGetRows, graph.OpView, graph.OpPermute, graph.OpAdd, graph.OpMul, graph.OpScale, graph.OpKvcacheStore:
 		return 0
 	case graph.OpAttn:
 		return 3e-5
@@ -150,7 +150,16 @@ func executeRow(b graph.Backend, c Case, noFuse bool, row int, kv [][]byte) (*re
 	g, _ := compiled.Graph()
 	for i, n := range g.Outputs {
 		out := make([]float32, n.Shape.Elems())
-		if err := compiled.ReadOutput(i, 0, out); err != nil {
+		if n.Type == quant.I32 {
+			ids := make([]int32, len(out))
+			err = compiled.ReadTokens(i, ids)
+			for i, id := range ids {
+				out[i] = float32(id)
+			}
+		} else {
+			err = compiled.ReadOutput(i, 0, out)
+		}
+		if err != nil {
 			return nil, err
 		}
 		res.outputs, res.shapes = append(res.outputs, out), append(res.shapes, n.Shape)

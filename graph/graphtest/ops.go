@@ -75,6 +75,8 @@ func (r *Reference) compileNode(u *graph.Unit, n *graph.Node) (func(), error) {
 		return permute(out, in[0], n.Attr.(graph.PermuteAttr)), nil
 	case graph.OpBatchMatMul:
 		return batchMatMul(out, in[0], in[1]), nil
+	case graph.OpSample:
+		return sample(out, in[0], in[1], n.Attr.(graph.SampleAttr)), nil
 	case graph.OpRoPE:
 		return rope(out, in[0], in[1], n.Attr.(graph.RopeAttr)), nil
 	case graph.OpKvcacheStore:
