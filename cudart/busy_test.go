@@ -19,9 +19,22 @@ import (
 // Many goroutines use two contexts, each its own stream, with captures in all modes that a call of another thread may
 // not spoil, while others keep the scheduler busy: every sum is right, every window ends on its thread.
 func TestBusy(t *testing.T) {
+	t.Run("fake", func(t *testing.T) {
+		fake := newFake(cudatest.Options{Devices: 2})
+		busy(t, cudart.NewDriver(fake.Table()), []byte("image"), 2)
+		require.Empty(t, fake.Live())
+		require.Empty(t, fake.Violations())
+	})
+	t.Run("device", func(t *testing.T) {
+		d := cudart.NewDriver(deviceTable(t))
+		n, err := d.Count()
+		require.NoError(t, err)
+		busy(t, d, deviceKernels(), min(n, 2))
+	})
+}
+
+func busy(t *testing.T, d *cudart.Driver, image []byte, devices int) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.NumCPU())))
-	fake := newFake(cudatest.Options{Devices: 2})
-	d := cudart.NewDriver(fake.Table())
 	var stop atomic.Bool
 	var noise, work sync.WaitGroup
 	for range 4 {
@@ -34,7 +47,7 @@ func TestBusy(t *testing.T) {
 	const users, rounds = 8, 25
 	errs := make([]error, users)
 	for u := range users {
-		work.Go(func() { errs[u] = busyUser(d, u, rounds) })
+		work.Go(func() { errs[u] = busyUser(d, image, u, u%devices, rounds) })
 	}
 	work.Wait()
 	stop.Store(true)
@@ -42,13 +55,11 @@ func TestBusy(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	require.Empty(t, fake.Live())
-	require.Empty(t, fake.Violations())
 }
 
 // busyUser is one goroutine of TestBusy. Each round is a Do of its own, so it may run on another thread.
-func busyUser(d *cudart.Driver, user, rounds int) (err error) {
-	c, err := d.Retain(user % 2)
+func busyUser(d *cudart.Driver, image []byte, user, device, rounds int) (err error) {
+	c, err := d.Retain(device)
 	if err != nil {
 		return err
 	}
@@ -59,7 +70,7 @@ func busyUser(d *cudart.Driver, user, rounds int) (err error) {
 			err = c.Do(func(b *cudart.Bound) error { f(b); return t.err })
 		}
 	}
-	run(func(b *cudart.Bound) { r = newRig(t, b) })
+	run(func(b *cudart.Bound) { r = newRig(t, b, image) })
 	mode := []cudart.CaptureMode{cudart.CaptureThreadLocal, cudart.CaptureRelaxed}[user/2%2]
 	want := uint32(1)
 	for i := range rounds {
@@ -84,6 +95,7 @@ func busyUser(d *cudart.Driver, user, rounds int) (err error) {
 			m, err := b.Alloc(64) // unsafe for global captures of others, hence none of those here
 			require.NoError(t, err)
 			require.NoError(t, m.Free(b))
+			require.NoError(t, r.s.Wait(b, second, "the graph"))
 			require.NoError(t, x.Destroy(b))
 			require.NoError(t, g.Destroy(b))
 		})
@@ -158,28 +170,28 @@ func quieten(t *sys.Table, current sys.Context) {
 type hot struct {
 	c *cudart.Context
 	r *rig
+	n cudart.Node
 	x *cudart.Exec
 	e *cudart.Event
 }
 
-// newHot prepares it on a driver that does nothing from then on.
-func newHot(t require.TestingT) *hot {
-	table := newFake(cudatest.Options{}).Table()
+// newHot prepares it.
+func newHot(t require.TestingT, table *sys.Table, image []byte) *hot {
 	c, err := cudart.NewDriver(table).Retain(0)
 	require.NoError(t, err)
 	h := &hot{c: c}
 	require.NoError(t, c.Do(func(b *cudart.Bound) error {
-		h.r = newRig(t, b)
+		h.r = newRig(t, b, image)
 		if h.e, err = b.NewEvent(false); err != nil {
 			return err
 		}
-		g, err := b.Capture(h.r.s, cudart.CaptureThreadLocal, func() error { return h.r.launch(b, 1) })
+		g, err := b.NewGraph()
+		require.NoError(t, err)
+		p := addParams{h.r.m.Ptr(), rigWords, 1}
+		h.n, err = g.AddKernel(b, nil, h.r.add, &rigLaunch, unsafe.Pointer(&p), unsafe.Sizeof(p))
 		require.NoError(t, err)
 		h.x, err = g.Instantiate(b)
-		require.NoError(t, err)
-		current, _ := table.CtxGetCurrent() // asked inside its own Do
-		quieten(table, current)
-		return nil
+		return err
 	}))
 	return h
 }
@@ -194,7 +206,7 @@ func (h *hot) step(b *cudart.Bound) error {
 	if err := b.Launch(r.s, r.add, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p)); err != nil {
 		return err
 	}
-	if err := h.x.SetKernel(b, 0, r.add, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p)); err != nil {
+	if err := h.x.SetKernel(b, h.n, r.add, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p)); err != nil {
 		return err
 	}
 	if err := h.x.Launch(b, r.s); err != nil {
@@ -203,7 +215,7 @@ func (h *hot) step(b *cudart.Bound) error {
 	if err := b.Memset8(r.s, r.m.Ptr(), 0, 64); err != nil {
 		return err
 	}
-	if err := b.CopyDevice(r.s, r.m.Ptr(), r.m.Ptr(), 64); err != nil {
+	if err := b.CopyDevice(r.s, r.m.Ptr()+64, r.m.Ptr(), 64); err != nil {
 		return err
 	}
 	if err := h.e.Record(b, r.s); err != nil {
@@ -221,19 +233,38 @@ func (h *hot) step(b *cudart.Bound) error {
 	return r.s.Wait(b, second, "the step")
 }
 
+// newQuiet prepares it on a driver that does nothing from then on.
+func newQuiet(t require.TestingT) *hot {
+	table := newFake(cudatest.Options{}).Table()
+	h := newHot(t, table, []byte("image"))
+	require.NoError(t, h.c.Do(func(*cudart.Bound) error {
+		current, r := table.CtxGetCurrent()
+		require.Equal(t, sys.Success, r)
+		quieten(table, current)
+		return nil
+	}))
+	return h
+}
+
 // A step allocates nothing: a collection of garbage in the middle would cost more than the step.
 func TestAllocations(t *testing.T) {
-	h := newHot(t)
-	n := testing.AllocsPerRun(100, func() {
-		if err := h.c.Do(func(b *cudart.Bound) error { return h.step(b) }); err != nil {
-			t.Fatal(err)
-		}
+	check := func(t *testing.T, h *hot) {
+		n := testing.AllocsPerRun(100, func() {
+			if err := h.c.Do(func(b *cudart.Bound) error { return h.step(b) }); err != nil {
+				t.Fatal(err)
+			}
+		})
+		require.Zero(t, n)
+	}
+	t.Run("quiet", func(t *testing.T) { check(t, newQuiet(t)) })
+	t.Run("device", func(t *testing.T) {
+		table := deviceTable(t)
+		check(t, newHot(t, table, deviceKernels()))
 	})
-	require.Zero(t, n)
 }
 
 func BenchmarkDo(b *testing.B) {
-	h := newHot(b)
+	h := newQuiet(b)
 	for b.Loop() {
 		if err := h.c.Do(func(*cudart.Bound) error { return nil }); err != nil {
 			b.Fatal(err)
@@ -242,7 +273,7 @@ func BenchmarkDo(b *testing.B) {
 }
 
 func BenchmarkLaunch(b *testing.B) {
-	h := newHot(b)
+	h := newQuiet(b)
 	if err := h.c.Do(func(d *cudart.Bound) error {
 		for b.Loop() {
 			if err := h.r.launch(d, 1); err != nil {

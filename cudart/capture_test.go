@@ -15,122 +15,128 @@ var modes = []cudart.CaptureMode{cudart.CaptureGlobal, cudart.CaptureThreadLocal
 
 // Captured work doesn't run; replayed, it runs as often as launched, and reads memory as it is then.
 func TestCapture(t *testing.T) {
-	for _, mode := range modes {
-		t.Run(mode.String(), func(t *testing.T) {
-			w := newWorld(t, cudatest.Options{}, "")
-			w.do(func(b *cudart.Bound) {
-				r := newRig(t, b)
-				g, err := b.Capture(r.s, mode, func() error {
-					if err := r.launch(b, 10); err != nil {
-						return err
-					}
-					return r.launch(b, 100)
+	onBoth(t, func(t *testing.T, open func(string, ...string) *world) {
+		for _, mode := range modes {
+			t.Run(mode.String(), func(t *testing.T) {
+				w := open("")
+				w.do(func(b *cudart.Bound) {
+					r := newRig(t, b, w.image)
+					g, err := b.Capture(r.s, mode, func() error {
+						if err := r.launch(b, 10); err != nil {
+							return err
+						}
+						return r.launch(b, 100)
+					})
+					require.NoError(t, err)
+					n, err := g.Len(b)
+					require.NoError(t, err)
+					require.Equal(t, 2, n)
+					require.EqualValues(t, 1, r.value(b))
+					x, err := g.Instantiate(b)
+					require.NoError(t, err)
+					require.NoError(t, x.Upload(b, r.s))
+					require.NoError(t, x.Launch(b, r.s))
+					require.NoError(t, x.Launch(b, r.s))
+					require.EqualValues(t, 221, r.value(b))
+					require.NoError(t, g.Destroy(b))
+					require.NoError(t, x.Launch(b, r.s))
+					require.EqualValues(t, 331, r.value(b))
+					require.NoError(t, x.Destroy(b))
+					require.ErrorIs(t, x.Launch(b, r.s), cudart.ErrClosed)
+					require.ErrorIs(t, x.Destroy(b), cudart.ErrClosed)
+					require.ErrorIs(t, g.Destroy(b), cudart.ErrClosed)
+					r.close(b)
 				})
-				require.NoError(t, err)
-				n, err := g.Len(b)
-				require.NoError(t, err)
-				require.Equal(t, 2, n)
-				require.EqualValues(t, 1, r.value(b))
-				x, err := g.Instantiate(b)
-				require.NoError(t, err)
-				require.NoError(t, x.Upload(b, r.s))
-				require.NoError(t, x.Launch(b, r.s))
-				require.NoError(t, x.Launch(b, r.s))
-				require.EqualValues(t, 221, r.value(b))
-				require.NoError(t, g.Destroy(b))
-				require.NoError(t, x.Launch(b, r.s))
-				require.EqualValues(t, 331, r.value(b))
-				require.NoError(t, x.Destroy(b))
-				require.ErrorIs(t, x.Launch(b, r.s), cudart.ErrClosed)
-				require.ErrorIs(t, x.Destroy(b), cudart.ErrClosed)
-				require.ErrorIs(t, g.Destroy(b), cudart.ErrClosed)
-				r.close(b)
+				w.clean()
 			})
-			w.clean()
-		})
-	}
+		}
+	})
 }
 
 // However a window ends, it is ended, nothing is left over and the stream works.
 func TestCaptureEndsAlways(t *testing.T) {
-	mark := errors.New("mark")
-	ways := map[string]struct {
-		rules string
-		f     func(b *cudart.Bound, r *rig) error
-		is    error
-	}{
-		"f fails":             {"", func(*cudart.Bound, *rig) error { return mark }, mark},
-		"f fails after work":  {"", func(b *cudart.Bound, r *rig) error { return errors.Join(r.launch(b, 1), mark) }, mark},
-		"begin fails":         {"StreamBeginCapture:1=NOT_SUPPORTED", nil, cudart.ErrUnsupported},
-		"launch fails":        {"Launch:1=OUT_OF_MEMORY", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, cudart.ErrOutOfMemory},
-		"end fails":           {"StreamEndCapture:1=UNKNOWN", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, nil},
-		"end fails and state": {"StreamEndCapture:1=UNKNOWN,StreamIsCapturing:1=UNKNOWN", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, nil},
-		"spoilt": {"", func(b *cudart.Bound, r *rig) error {
-			return b.Context().Do(func(inner *cudart.Bound) error { // which doesn't know of the window: the driver refuses
-				_, err := inner.Alloc(1)
-				return err
-			})
-		}, cudart.ErrCapture},
-		"spoilt and ignored": {"", func(b *cudart.Bound, r *rig) error {
-			_, err := b.Alloc(1)
-			require.ErrorIs(r.t, err, cudart.ErrCapture)
-			return b.Context().Do(func(inner *cudart.Bound) error {
-				_, err := inner.Alloc(1)
+	onBoth(t, func(t *testing.T, open func(string, ...string) *world) {
+		mark := errors.New("mark")
+		ways := map[string]struct {
+			rules string
+			f     func(b *cudart.Bound, r *rig) error
+			is    error
+		}{
+			"f fails":             {"", func(*cudart.Bound, *rig) error { return mark }, mark},
+			"f fails after work":  {"", func(b *cudart.Bound, r *rig) error { return errors.Join(r.launch(b, 1), mark) }, mark},
+			"begin fails":         {"StreamBeginCapture:1=NOT_SUPPORTED", nil, cudart.ErrUnsupported},
+			"launch fails":        {"Launch:1=OUT_OF_MEMORY", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, cudart.ErrOutOfMemory},
+			"end fails":           {"StreamEndCapture:1=UNKNOWN", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, nil},
+			"end fails and state": {"StreamEndCapture:1=UNKNOWN,StreamIsCapturing:1=UNKNOWN", func(b *cudart.Bound, r *rig) error { return r.launch(b, 1) }, nil},
+			"spoilt": {"", func(b *cudart.Bound, r *rig) error {
+				return b.Context().Do(func(inner *cudart.Bound) error { // which doesn't know of the window: the driver refuses
+					_, err := inner.Alloc(1)
+					return err
+				})
+			}, cudart.ErrCapture},
+			"spoilt and ignored": {"", func(b *cudart.Bound, r *rig) error {
+				_, err := b.Alloc(1)
 				require.ErrorIs(r.t, err, cudart.ErrCapture)
-				return nil
+				return b.Context().Do(func(inner *cudart.Bound) error {
+					_, err := inner.Alloc(1)
+					require.ErrorIs(r.t, err, cudart.ErrCapture)
+					return nil
+				})
+			}, cudart.ErrCapture},
+			"fork not joined": {"", func(b *cudart.Bound, r *rig) error { return r.fork(b, false) }, cudart.ErrCapture},
+		}
+		for name, way := range ways {
+			t.Run(name, func(t *testing.T) {
+				w := open(way.rules)
+				w.do(func(b *cudart.Bound) {
+					r := newRig(t, b, w.image)
+					g, err := b.Capture(r.s, cudart.CaptureThreadLocal, func() error { return way.f(b, r) })
+					require.Nil(t, g)
+					require.Error(t, err)
+					if way.is != nil {
+						require.ErrorIs(t, err, way.is)
+					}
+					require.Zero(t, w.graphs())
+					require.NoError(t, r.launch(b, 1), "the stream works, and so does the next capture")
+					require.EqualValues(t, 2, r.value(b))
+					g, err = b.Capture(r.s, cudart.CaptureGlobal, func() error { return r.launch(b, 1) })
+					require.NoError(t, err)
+					require.NoError(t, g.Destroy(b))
+					r.close(b)
+				})
+				w.clean()
 			})
-		}, cudart.ErrCapture},
-		"fork not joined": {"", func(b *cudart.Bound, r *rig) error { return r.fork(b, false) }, cudart.ErrCapture},
-	}
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, cudatest.Options{}, way.rules)
-			w.do(func(b *cudart.Bound) {
-				r := newRig(t, b)
-				g, err := b.Capture(r.s, cudart.CaptureThreadLocal, func() error { return way.f(b, r) })
-				require.Nil(t, g)
-				require.Error(t, err)
-				if way.is != nil {
-					require.ErrorIs(t, err, way.is)
-				}
-				require.Zero(t, w.fake.Live()["graphs"])
-				require.NoError(t, r.launch(b, 1), "the stream works, and so does the next capture")
-				require.EqualValues(t, 2, r.value(b))
-				g, err = b.Capture(r.s, cudart.CaptureGlobal, func() error { return r.launch(b, 1) })
-				require.NoError(t, err)
-				require.NoError(t, g.Destroy(b))
-				r.close(b)
-			})
-			w.clean()
-		})
-	}
+		}
+	})
 }
 
 // A panic in a window passes on, with the window ended.
 func TestCapturePanics(t *testing.T) {
-	w := newWorld(t, cudatest.Options{}, "")
-	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b)
-		require.PanicsWithValue(t, "out", func() {
-			_, err := b.Capture(r.s, cudart.CaptureThreadLocal, func() error {
-				require.NoError(t, r.launch(b, 1))
-				panic("out")
+	onBoth(t, func(t *testing.T, open func(string, ...string) *world) {
+		w := open("")
+		w.do(func(b *cudart.Bound) {
+			r := newRig(t, b, w.image)
+			require.PanicsWithValue(t, "out", func() {
+				_, err := b.Capture(r.s, cudart.CaptureThreadLocal, func() error {
+					require.NoError(t, r.launch(b, 1))
+					panic("out")
+				})
+				require.NoError(t, err)
 			})
-			require.NoError(t, err)
+			require.Zero(t, w.graphs())
+			require.NoError(t, r.launch(b, 1))
+			require.EqualValues(t, 2, r.value(b))
+			r.close(b)
 		})
-		require.Zero(t, w.fake.Live()["graphs"])
-		require.NoError(t, r.launch(b, 1))
-		require.EqualValues(t, 2, r.value(b))
-		r.close(b)
+		w.clean()
 	})
-	w.clean()
 }
 
 // A stream whose window the driver doesn't end is refused from then on, with the reason.
 func TestCaptureStuck(t *testing.T) {
 	w := newWorld(t, cudatest.Options{}, "StreamEndCapture:1+=UNKNOWN")
 	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b)
+		r := newRig(t, b, w.image)
 		_, err := b.Capture(r.s, cudart.CaptureThreadLocal, func() error { return nil })
 		require.ErrorContains(t, err, "could not be ended")
 		require.ErrorContains(t, r.launch(b, 1), "could not be ended")
@@ -142,7 +148,7 @@ func TestCaptureStuck(t *testing.T) {
 func TestWindowRefuses(t *testing.T) {
 	w := newWorld(t, cudatest.Options{}, "")
 	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b)
+		r := newRig(t, b, w.image)
 		e, err := b.NewEvent(true)
 		require.NoError(t, err)
 		require.NoError(t, r.s.Wait(b, second, "the start"))
@@ -202,77 +208,83 @@ func TestWindowRefuses(t *testing.T) {
 
 // A window may fork to a second stream and join it.
 func TestCaptureForks(t *testing.T) {
-	w := newWorld(t, cudatest.Options{}, "")
-	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b)
-		g, err := b.Capture(r.s, cudart.CaptureGlobal, func() error { return r.fork(b, true) })
-		require.NoError(t, err)
-		x, err := g.Instantiate(b)
-		require.NoError(t, err)
-		require.NoError(t, x.Launch(b, r.s))
-		require.EqualValues(t, 111, r.value(b))
-		require.NoError(t, x.Destroy(b))
-		require.NoError(t, g.Destroy(b))
-		r.close(b)
+	onBoth(t, func(t *testing.T, open func(string, ...string) *world) {
+		w := open("")
+		w.do(func(b *cudart.Bound) {
+			r := newRig(t, b, w.image)
+			g, err := b.Capture(r.s, cudart.CaptureGlobal, func() error { return r.fork(b, true) })
+			require.NoError(t, err)
+			x, err := g.Instantiate(b)
+			require.NoError(t, err)
+			require.NoError(t, x.Launch(b, r.s))
+			require.EqualValues(t, 111, r.value(b))
+			require.NoError(t, x.Destroy(b))
+			require.NoError(t, g.Destroy(b))
+			r.close(b)
+		})
+		w.clean()
 	})
-	w.clean()
 }
 
 // Explicit nodes run in the order of their edges, normal and programmatic; parameters change in place.
 func TestGraph(t *testing.T) {
-	for name, opt := range map[string]cudatest.Options{
-		"programmatic edges": {},
-		"without":            {Without: []string{"GraphAddEdgesProg", "GraphUpload"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, opt, "")
-			w.do(func(b *cudart.Bound) {
-				r := newRig(t, b)
-				g, err := b.NewGraph()
-				require.NoError(t, err)
-				node := func(cfg cudart.LaunchConfig, add uint32, deps ...cudart.Node) cudart.Node {
-					p := addParams{r.m.Ptr(), rigWords, add}
-					n, err := g.AddKernel(b, deps, r.add, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p))
+	onBoth(t, func(t *testing.T, open func(string, ...string) *world) {
+		for name, without := range map[string][]string{
+			"programmatic edges": nil,
+			"without":            {"GraphAddEdgesProg", "GraphUpload"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := open("", without...)
+				w.do(func(b *cudart.Bound) {
+					r := newRig(t, b, w.image)
+					g, err := b.NewGraph()
 					require.NoError(t, err)
-					return n
-				}
-				programmatic := rigLaunch
-				programmatic.Programmatic = 1
-				first := node(rigLaunch, 10)
-				second := node(programmatic, 100, first)
-				third := node(rigLaunch, 1000, second)
-				err = g.AddDependencyProgrammatic(b, first, third)
-				if opt.Without != nil {
-					require.ErrorIs(t, err, cudart.ErrUnsupported)
-				} else {
+					node := func(cfg cudart.LaunchConfig, add uint32, deps ...cudart.Node) cudart.Node {
+						p := addParams{r.m.Ptr(), rigWords, add}
+						n, err := g.AddKernel(b, deps, r.add, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p))
+						require.NoError(t, err)
+						return n
+					}
+					programmatic := rigLaunch
+					programmatic.Programmatic = 1
+					first := node(rigLaunch, 10)
+					second := node(programmatic, 100, first)
+					third := node(rigLaunch, 1000, second)
+					err = g.AddDependencyProgrammatic(b, first, third)
+					if without != nil || w.c.Device().Major < 9 {
+						require.ErrorIs(t, err, cudart.ErrUnsupported)
+					} else {
+						require.NoError(t, err)
+						require.ErrorIs(t, g.AddDependencyProgrammatic(b, first, first), cudart.ErrInvalid)
+						if w.fake != nil {
+							require.Equal(t, 3, w.fake.Counts()["GraphAddEdgesProg"])
+						}
+					}
+					x, err := g.Instantiate(b)
 					require.NoError(t, err)
-					require.ErrorIs(t, g.AddDependencyProgrammatic(b, first, first), cudart.ErrInvalid)
-					require.Equal(t, 3, w.fake.Counts()["GraphAddEdgesProg"])
-				}
-				x, err := g.Instantiate(b)
-				require.NoError(t, err)
-				require.NoError(t, x.Upload(b, r.s))
-				require.NoError(t, x.Launch(b, r.s))
-				require.EqualValues(t, 1111, r.value(b))
-				p := addParams{r.m.Ptr(), rigWords, 5}
-				require.NoError(t, x.SetKernel(b, second, r.add, &programmatic, unsafe.Pointer(&p), unsafe.Sizeof(p)))
-				require.NoError(t, x.Launch(b, r.s))
-				require.EqualValues(t, 1111+1015, r.value(b))
-				require.NoError(t, x.Update(b, g), "back to the graph's own parameters")
-				require.NoError(t, x.Launch(b, r.s))
-				require.EqualValues(t, 1111+1015+1110, r.value(b))
+					require.NoError(t, x.Upload(b, r.s))
+					require.NoError(t, x.Launch(b, r.s))
+					require.EqualValues(t, 1111, r.value(b))
+					p := addParams{r.m.Ptr(), rigWords, 5}
+					require.NoError(t, x.SetKernel(b, second, r.add, &programmatic, unsafe.Pointer(&p), unsafe.Sizeof(p)))
+					require.NoError(t, x.Launch(b, r.s))
+					require.EqualValues(t, 1111+1015, r.value(b))
+					require.NoError(t, x.Update(b, g), "back to the graph's own parameters")
+					require.NoError(t, x.Launch(b, r.s))
+					require.EqualValues(t, 1111+1015+1110, r.value(b))
 
-				other, err := b.NewGraph()
-				require.NoError(t, err)
-				require.ErrorIs(t, x.Update(b, other), cudart.ErrUpdate)
-				require.NoError(t, other.Destroy(b))
-				require.NoError(t, x.Destroy(b))
-				require.NoError(t, g.Destroy(b))
-				_, err = g.Instantiate(b)
-				require.ErrorIs(t, err, cudart.ErrClosed)
-				r.close(b)
+					other, err := b.NewGraph()
+					require.NoError(t, err)
+					require.ErrorIs(t, x.Update(b, other), cudart.ErrUpdate)
+					require.NoError(t, other.Destroy(b))
+					require.NoError(t, x.Destroy(b))
+					require.NoError(t, g.Destroy(b))
+					_, err = g.Instantiate(b)
+					require.ErrorIs(t, err, cudart.ErrClosed)
+					r.close(b)
+				})
+				w.clean()
 			})
-			w.clean()
-		})
-	}
+		}
+	})
 }

@@ -9,16 +9,16 @@ import (
 
 // everything goes once through what the package does and checks the sums. It stops at the first error, giving back
 // nothing but the context.
-func everything(d *cudart.Driver) (err error) {
+func everything(d *cudart.Driver, image []byte) (err error) {
 	c, err := d.Retain(0)
 	if err != nil {
 		return err
 	}
-	err = c.Do(everythingIn)
+	err = c.Do(func(b *cudart.Bound) error { return everythingIn(b, image) })
 	return errors.Join(err, c.Release())
 }
 
-func everythingIn(b *cudart.Bound) error {
+func everythingIn(b *cudart.Bound, image []byte) error {
 	var (
 		r     = &rig{}
 		steps = []func() error{}
@@ -41,7 +41,7 @@ func everythingIn(b *cudart.Bound) error {
 	step(func() error { e, err = b.NewEvent(true); return err })
 	step(func() error { r.m, err = b.Alloc(4 * rigWords); return err })
 	step(func() error { r.p, err = b.AllocPinned(4 * rigWords); return err })
-	step(func() error { r.lib, err = b.LoadLibrary([]byte("image")); return err })
+	step(func() error { r.lib, err = b.LoadLibrary(image); return err })
 	step(func() error { r.add, err = r.lib.Kernel(b, "add"); return err })
 	step(func() error { return r.add.SetSharedLimit(b, 100<<10) })
 	step(func() error { _, err = r.add.BlocksPerMultiprocessor(b, 32, 0); return err })

@@ -17,7 +17,7 @@ import (
 func TestWaitDeadline(t *testing.T) {
 	w := newWorld(t, cudatest.Options{}, "")
 	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b)
+		r := newRig(t, b, w.image)
 		e, err := b.NewEvent(false)
 		require.NoError(t, err)
 		w.fake.Hang("add")
@@ -51,7 +51,7 @@ func TestSticky(t *testing.T) {
 	w := newWorld(t, cudatest.Options{}, "")
 	var first error
 	err := w.c.Do(func(b *cudart.Bound) error {
-		r := newRig(t, b)
+		r := newRig(t, b, w.image)
 		r.m, _ = b.Alloc(4) // too small for the kernel
 		require.NoError(t, r.launch(b, 1))
 		first = r.s.Wait(b, second, "prefill")
@@ -94,30 +94,49 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // Whatever call fails, with whatever result, is an error that names it, never a panic; and when the failure is past the
-// same work succeeds, except after a sticky one.
+// same work succeeds. What the work doesn't call can't fail it.
 func TestEveryCallFails(t *testing.T) {
-	for _, name := range cudatest.CallNames() {
-		if name == "CtxSynchronize" || name == "ErrorName" || name == "ErrorString" || name == "StreamIsCapturing" || name == "FuncLoaded" ||
-			name == "GraphNodeCount" || name == "OccupancyClusters" {
-			continue // not called by this work, or only in error paths
+	t.Run("fake", func(t *testing.T) {
+		fired := everyCallFails(t, []byte("image"), func() *sys.Table { return newFake(cudatest.Options{}).Table() })
+		for _, name := range cudatest.CallNames() {
+			switch name {
+			case "CtxSynchronize", "ErrorName", "ErrorString", "StreamIsCapturing", "FuncLoaded", "GraphNodeCount", "OccupancyClusters":
+				continue // not called by this work, or in error paths only
+			}
+			require.True(t, fired[name], name)
 		}
+	})
+	t.Run("device", func(t *testing.T) {
+		table := deviceTable(t)
+		fired := everyCallFails(t, deviceKernels(), func() *sys.Table { return table })
+		require.Greater(t, len(fired), 40)
+	})
+}
+
+func everyCallFails(t *testing.T, image []byte, table func() *sys.Table) (fired map[string]bool) {
+	fired = map[string]bool{}
+	for _, name := range cudatest.CallNames() {
 		for _, result := range []string{"OUT_OF_MEMORY", "ILLEGAL_ADDRESS", "UNKNOWN"} {
 			t.Run(name+"/"+result, func(t *testing.T) {
 				in, err := cudatest.ParseInject(name + ":1=" + result)
 				require.NoError(t, err)
-				d := cudart.NewDriver(in.Wrap(newFake(cudatest.Options{}).Table()))
-				err = everything(d)
-				require.Error(t, err)
-				require.Len(t, in.Fired(), 1)
+				d := cudart.NewDriver(in.Wrap(table()))
+				err = everything(d, image)
+				if len(in.Fired()) == 0 {
+					require.NoError(t, err)
+					return
+				}
+				fired[name] = true
 				require.ErrorContains(t, err, result)
 				require.ErrorContains(t, err, name)
 				var e *cudart.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, name, e.Call)
-				require.NoError(t, everything(d), "after the failure")
+				require.NoError(t, everything(d, image), "after the failure")
 			})
 		}
 	}
+	return fired
 }
 
 // The error paths of a driver that doesn't come up: each its own sentence with what to do.

@@ -2,6 +2,7 @@ package cudart_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 	"unsafe"
@@ -21,11 +22,13 @@ type addParams struct {
 	n, add uint32
 }
 
-// world is a fake driver with a context and the kernel "add".
+// world is a driver with a context and an image of kernels with "add": a fake, or the machine's own.
 type world struct {
 	*testing.T
-	fake *cudatest.Fake
-	c    *cudart.Context
+	fake  *cudatest.Fake // nil on a real device
+	d     *cudart.Driver
+	c     *cudart.Context
+	image []byte
 }
 
 // newFake is a fake driver with the kernel "add".
@@ -41,27 +44,64 @@ func newFake(opt cudatest.Options) *cudatest.Fake {
 	return fake
 }
 
-// newWorld makes one, with failures by rule. At the test's end nothing may be left over and no rule have been broken.
+// newWorld makes one on a fake, with failures by rule.
 func newWorld(t *testing.T, opt cudatest.Options, rules string) *world {
 	t.Helper()
-	w := &world{T: t, fake: newFake(opt)}
-	in, err := cudatest.ParseInject(rules)
-	require.NoError(t, err)
-	table := w.fake.Table()
-	if rules != "" {
-		table = in.Wrap(table)
-	}
-	w.c, err = cudart.NewDriver(table).Retain(0)
-	require.NoError(t, err)
+	w := &world{T: t, fake: newFake(opt), image: []byte("image")}
+	w.open(w.fake.Table(), rules)
 	return w
 }
 
-// clean checks that everything was given back and no rule was broken.
+func (w *world) open(table *sys.Table, rules string) {
+	w.Helper()
+	if rules != "" {
+		in, err := cudatest.ParseInject(rules)
+		require.NoError(w, err)
+		table = in.Wrap(table)
+	}
+	var err error
+	w.d = cudart.NewDriver(table)
+	w.c, err = w.d.Retain(0)
+	require.NoError(w, err)
+}
+
+// onBoth runs a test on a fake and on the machine's device. make takes the names of optional functions to do without.
+func onBoth(t *testing.T, f func(t *testing.T, make func(rules string, without ...string) *world)) {
+	t.Run("fake", func(t *testing.T) {
+		f(t, func(rules string, without ...string) *world {
+			return newWorld(t, cudatest.Options{Without: without}, rules)
+		})
+	})
+	t.Run("device", func(t *testing.T) {
+		table := deviceTable(t)
+		f(t, func(rules string, without ...string) *world {
+			w := &world{T: t, image: deviceKernels()}
+			own := *table
+			for _, name := range without {
+				reflect.ValueOf(&own).Elem().FieldByName(name).SetZero()
+			}
+			w.open(&own, rules)
+			return w
+		})
+	})
+}
+
+// clean gives the context back. On a fake nothing may be left over then and no rule have been broken.
 func (w *world) clean() {
 	w.Helper()
 	require.NoError(w, w.c.Release())
-	require.Empty(w, w.fake.Live())
-	require.Empty(w, w.fake.Violations())
+	if w.fake != nil {
+		require.Empty(w, w.fake.Live())
+		require.Empty(w, w.fake.Violations())
+	}
+}
+
+// graphs is how many graphs there are, as far as that can be known.
+func (w *world) graphs() int {
+	if w.fake == nil {
+		return 0
+	}
+	return w.fake.Live()["graphs"]
 }
 
 func (w *world) do(f func(b *cudart.Bound)) {
@@ -83,7 +123,7 @@ type rig struct {
 
 const rigWords = 64
 
-func newRig(t require.TestingT, b *cudart.Bound) *rig {
+func newRig(t require.TestingT, b *cudart.Bound, image []byte) *rig {
 	r := &rig{t: t}
 	var err error
 	r.s, err = b.NewStream()
@@ -92,7 +132,7 @@ func newRig(t require.TestingT, b *cudart.Bound) *rig {
 	require.NoError(t, err)
 	r.p, err = b.AllocPinned(4 * rigWords)
 	require.NoError(t, err)
-	r.lib, err = b.LoadLibrary([]byte("image"))
+	r.lib, err = b.LoadLibrary(image)
 	require.NoError(t, err)
 	r.add, err = r.lib.Kernel(b, "add")
 	require.NoError(t, err)

@@ -33,16 +33,13 @@ type Kernel struct {
 }
 
 // LoadLibrary loads an image; the bytes are copied. An image without code for the device, or one built by a newer CUDA
-// than the driver's, is ErrUnavailable with what to do. PTX needs its ending zero byte, which is added.
+// than the driver's, is ErrUnavailable with what to do.
 func (b *Bound) LoadLibrary(image []byte) (*Library, error) {
 	if err := b.outside("loading kernels"); err != nil {
 		return nil, err
 	}
 	if len(image) == 0 {
 		return nil, invalid("loading an empty image of kernels")
-	}
-	if image[0] == '.' || image[0] == '/' { // PTX text: a directive or a comment
-		image = append(image[:len(image):len(image)], 0)
 	}
 	h, r := b.t.LibraryLoad(image)
 	if r != sys.Success {

@@ -118,7 +118,7 @@ func TestDriver(t *testing.T) {
 	ok(d.MemcpyHtoD(mem, pinned, 4*n, stream))
 	want(7)
 
-	lib, r := d.LibraryLoad([]byte(addPTX + "\x00"))
+	lib, r := d.LibraryLoad([]byte(addPTX))
 	ok(r)
 	defer func() { ok(d.LibraryUnload(lib)) }()
 	kernel, r := d.LibraryKernel(lib, "add")

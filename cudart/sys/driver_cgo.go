@@ -415,8 +415,12 @@ func realTable() *Table {
 		},
 
 		LibraryLoad: func(image []byte) (Library, Result) {
-			// The driver may keep reading the image until the library is unloaded (lazy loading): give it memory of its own.
-			p := C.CBytes(image)
+			// The driver may keep reading the image until the library is unloaded (lazy loading): give it memory of its own,
+			// with a zero behind it, because it reads what it takes for PTX up to one.
+			p := C.malloc(C.size_t(len(image) + 1))
+			own := unsafe.Slice((*byte)(p), len(image)+1)
+			copy(own, image)
+			own[len(image)] = 0
 			l, r := handle[Library](func(v *C.H) C.int { return C.mf_lib_load(v, p) })
 			if r != Success {
 				C.free(p)
