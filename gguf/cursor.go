@@ -91,11 +91,11 @@ func (c *cursor) u64(what string) (uint64, error) {
 
 // str reads a string: its length as 64 bits, then its bytes.
 func (c *cursor) str(what string) ([]byte, error) {
-	n, err := c.u64(what + "'s length")
+	b, err := c.take(8, what) // its length; vocabularies have many: nothing is put together for an error that doesn't come
 	if err != nil {
 		return nil, err
 	}
-	return c.take(n, what)
+	return c.take(binary.LittleEndian.Uint64(b), what)
 }
 
 // value reads a metadata value after its key. The returned value's raw bytes are set later (see parseHeader), since

@@ -13,6 +13,7 @@ import (
 
 // plainMerge is the definition: merge the leftmost pair of the lowest rank until there is none.
 func plainMerge(t *Tokenizer, w string) (ids []int32) {
+	<-t.built
 	for i := range len(w) {
 		if id := t.bytes[w[i]]; id != NoToken {
 			ids = append(ids, id)

@@ -66,6 +66,7 @@ func (t *Tokenizer) matcher(special bool) *matcher {
 
 // appendText encodes text without added tokens.
 func (t *Tokenizer) appendText(dst []int32, text string) []int32 {
+	<-t.built
 	for i := 0; i < len(text); {
 		end := t.next(text, i)
 		dst = t.appendWord(dst, text[i:end])

@@ -5,7 +5,9 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync"
 )
 
 // noRank is the rank of a pair that can't merge. Ranks are positions in the list of merges.
@@ -49,34 +51,69 @@ func (p *pairTable) find(left, right int32) (rank uint32, merged int32) {
 }
 
 // add enters a merge; of two for one pair the first stays.
-func (p *pairTable) add(left, right int32, rank uint32, merged int32) {
+func (p *pairTable) add(m pairSlot) {
 	mask := uint64(len(p.slots) - 1)
-	for i := p.slot(left, right) & mask; ; i = (i + 1) & mask {
+	for i := p.slot(m.left, m.right) & mask; ; i = (i + 1) & mask {
 		s := &p.slots[i]
 		if s.rank == 0 {
-			*s = pairSlot{left: left, right: right, rank: rank + 1, merged: merged}
+			*s = m
 			return
 		}
-		if s.left == left && s.right == right {
+		if s.left == m.left && s.right == m.right {
 			return
 		}
 	}
 }
 
-// buildPairs resolves the merges' texts to ids. A merge of a token that isn't mergeable is left out.
-func buildPairs(merges, tokens []string, index *stringIndex, mergeable func(int32) bool) (pairTable, error) {
+// border is the place of the space between a merge's two tokens, or -1. A part may not be empty, so the search starts at the second byte.
+func border(merge string) int {
+	if len(merge) > 2 {
+		if sp := strings.IndexByte(merge[1:], ' ') + 1; sp > 0 && sp < len(merge)-1 {
+			return sp
+		}
+	}
+	return -1
+}
+
+func checkMerges(merges []string) error {
+	for rank, m := range merges {
+		if border(m) < 0 {
+			return fmt.Errorf("tokenizer: merge %d (%.80q): want two tokens with a space between them: %w", rank, m, ErrCorrupt)
+		}
+	}
+	return nil
+}
+
+// buildPairs resolves the merges' texts to ids, on all CPUs: it is the longest part of loading a small model. A merge of a token that isn't
+// mergeable is left out.
+func buildPairs(merges, tokens []string, mergeable func(int32) bool) pairTable {
+	index := newStringIndex(tokens, mergeable)
+	found := make([]pairSlot, len(merges))
+	const least = 4096 // merges for which another goroutine pays
+	parts := max(1, min(runtime.GOMAXPROCS(0), len(merges)/least))
+	var all sync.WaitGroup
+	for i := range parts {
+		lo, hi := len(merges)*i/parts, len(merges)*(i+1)/parts
+		all.Go(func() { resolve(found, merges, lo, hi, index, mergeable) })
+	}
 	table := newPairTable(len(merges))
+	all.Wait()
+	for _, m := range found {
+		if m.rank != 0 {
+			table.add(m)
+		}
+	}
+	return table
+}
+
+// resolve fills found[lo:hi] with the merges that can apply.
+func resolve(found []pairSlot, merges []string, lo, hi int, index *stringIndex, mergeable func(int32) bool) {
+	tokens := index.tokens
 	buf := make([]byte, 0, 256)
 	guess := int32(0) // merged tokens mostly stand in the vocabulary in the order of the merges
-	for rank, m := range merges {
-		// A part may not be empty, so the search for the border starts at the second byte.
-		sp := -1
-		if len(m) > 2 {
-			sp = strings.IndexByte(m[1:], ' ') + 1
-		}
-		if sp <= 0 || sp == len(m)-1 {
-			return pairTable{}, fmt.Errorf("tokenizer: merge %d (%.80q): want two tokens with a space between them: %w", rank, m, ErrCorrupt)
-		}
+	for rank := lo; rank < hi; rank++ {
+		m := merges[rank]
+		sp := border(m)
 		l, r := m[:sp], m[sp+1:]
 		left, right := index.find(l), index.find(r)
 		merged := NoToken
@@ -92,13 +129,12 @@ func buildPairs(merges, tokens []string, index *stringIndex, mergeable func(int3
 		}
 		guess = merged + 1
 		if mergeable(left) && mergeable(right) && mergeable(merged) {
-			table.add(left, right, uint32(rank), merged)
+			found[rank] = pairSlot{left: left, right: right, rank: uint32(rank) + 1, merged: merged}
 		}
 	}
-	return table, nil
 }
 
-// stringIndex finds a token's id by its text. Only New needs it.
+// stringIndex finds a token's id by its text. Only buildPairs needs it.
 type stringIndex struct {
 	tokens []string
 	slots  []indexSlot
@@ -116,10 +152,10 @@ func newStringIndex(tokens []string, mergeable func(int32) bool) *stringIndex {
 	size := 1 << bits.Len(uint(len(tokens)+len(tokens)/2))
 	x := &stringIndex{tokens: tokens, slots: make([]indexSlot, size), mask: uint64(size - 1), seed: maphash.MakeSeed()}
 	for id, s := range tokens {
-		slot := x.locate(s)
+		slot, hash := x.locate(s)
 		switch {
 		case slot.id == 0:
-			slot.id = int32(id) + 1
+			*slot = indexSlot{hash, int32(id) + 1}
 		case !mergeable(slot.id-1) && mergeable(int32(id)):
 			slot.id = int32(id) + 1
 		}
@@ -127,19 +163,21 @@ func newStringIndex(tokens []string, mergeable func(int32) bool) *stringIndex {
 	return x
 }
 
-// locate returns the slot of s, or the empty one where it belongs, with the hash filled in.
-func (x *stringIndex) locate(s string) *indexSlot {
+// locate returns the slot of s, or the empty one where it belongs, and the hash to enter there.
+func (x *stringIndex) locate(s string) (*indexSlot, uint32) {
 	h := maphash.String(x.seed, s)
 	for i := h & x.mask; ; i = (i + 1) & x.mask {
 		slot := &x.slots[i]
 		if slot.id == 0 {
-			slot.hash = uint32(h >> 32)
-			return slot
+			return slot, uint32(h >> 32)
 		}
 		if slot.hash == uint32(h>>32) && x.tokens[slot.id-1] == s {
-			return slot
+			return slot, slot.hash
 		}
 	}
 }
 
-func (x *stringIndex) find(s string) int32 { return x.locate(s).id - 1 }
+func (x *stringIndex) find(s string) int32 {
+	slot, _ := x.locate(s)
+	return slot.id - 1
+}
