@@ -225,10 +225,15 @@ func (e *binaryExpr) eval(r *run, sc *scope) Value {
 	case e.op == "+":
 		if x, ok := a.(Str); ok {
 			if y, ok := b.(Str); ok {
+				if x.markup || y.markup {
+					x, y = r.escape(x), r.escape(y)
+				}
 				w := &builder{r: r}
 				w.str(x)
 				w.str(y)
-				return w.done()
+				s := w.done()
+				s.markup = x.markup
+				return s
 			}
 		}
 		x, ok := a.(*List)
@@ -377,6 +382,7 @@ func (e *attrExpr) eval(r *run, sc *scope) Value {
 
 // attr is v.name: a method first, then an entry.
 func (r *run) attr(v Value, name string) Value {
+	r.scan(len(name))
 	switch x := v.(type) {
 	case *loop:
 		if a, ok := x.attr(name); ok {
@@ -402,7 +408,11 @@ func (r *run) attr(v Value, name string) Value {
 	return missing(v, name)
 }
 
+// missing is the value of an attribute that isn't there; its hint shows the beginning of a long name.
 func missing(v Value, name string) Value {
+	if len(name) > maxShown {
+		name = strings.ToValidUTF8(name[:maxShown], "") + "…"
+	}
 	return Undefined{"'" + v.typeName() + " object' has no attribute '" + name + "'"}
 }
 

@@ -15,10 +15,10 @@ func init() {
 		"trim":       func(r *run, v Value, a *args) Value { return call(r, r.toStr(v), "strip", a) },
 		"upper":      func(r *run, v Value, a *args) Value { return call(r, r.toStr(v), "upper", a) },
 		"lower":      func(r *run, v Value, a *args) Value { return call(r, r.toStr(v), "lower", a) },
-		"title":      func(r *run, v Value, a *args) Value { return call(r, r.toStr(v), "title", a) },
+		"title":      filterTitle,
 		"capitalize": func(r *run, v Value, a *args) Value { a.bind(); return r.capitalize(r.toStr(v)) },
 		"string":     func(r *run, v Value, a *args) Value { a.bind(); return r.toStr(v) },
-		"safe":       func(r *run, v Value, a *args) Value { a.bind(); return r.toStr(v) },
+		"safe":       func(r *run, v Value, a *args) Value { a.bind(); return r.toStr(v).asMarkup() },
 		"replace": func(r *run, v Value, a *args) Value {
 			b := a.bind("old", "new", "count")
 			return r.replace(r.toStr(v), a.str(b[0]), a.str(b[1]), a.int(b[2], -1))
@@ -150,6 +150,19 @@ func (d *Dict) putRaw(h any, v Value) {
 }
 
 func call(r *run, s Str, name string, a *args) Value { return strMethod(s, name)(r, a) }
+
+// filterTitle capitalises what follows white space, a hyphen or an opening bracket; the method title also what follows an apostrophe.
+func filterTitle(r *run, v Value, a *args) Value {
+	a.bind()
+	start := true
+	return r.mapRunes(r.toStr(v), func(_ int, c rune) string {
+		was := start
+		if start = isSpace(c) || strings.ContainsRune("-({[<", c); start || !was {
+			return lowerRune(c)
+		}
+		return upperRune(c)
+	})
+}
 
 func filterLength(r *run, v Value, a *args) Value {
 	a.bind()
@@ -494,7 +507,15 @@ func filterIndent(r *run, v Value, a *args) Value {
 
 func filterEscape(r *run, v Value, a *args) Value {
 	a.bind()
-	return r.mapRunes(r.toStr(v), func(_ int, c rune) string {
+	return r.escape(r.toStr(v))
+}
+
+// escape replaces what HTML reads as more than text, but not in what is marked as HTML already.
+func (r *run) escape(s Str) Str {
+	if s.markup {
+		return s
+	}
+	return r.mapRunes(s, func(_ int, c rune) string {
 		switch c {
 		case '&':
 			return "&amp;"
@@ -508,7 +529,7 @@ func filterEscape(r *run, v Value, a *args) Value {
 			return "&#39;"
 		}
 		return string(c)
-	})
+	}).asMarkup()
 }
 
 func filterBatch(r *run, v Value, a *args) Value {

@@ -77,7 +77,11 @@ var globals = map[string]Value{
 		return nil
 	}},
 	"strftime_now": &function{"strftime_now", func(r *run, a *args) Value {
-		return Text(strftime(Now(), a.str(a.bind("format")[0]).s))
+		format := a.str(a.bind("format")[0]).s
+		r.step(len(format)) // a directive takes as long as some steps
+		w := &builder{r: r}
+		w.text(strftime(Now(), format))
+		return w.done()
 	}},
 }
 
@@ -98,15 +102,20 @@ func strftime(t time.Time, format string) string {
 			continue
 		}
 		i++
-		if format[i] == '-' && i+1 < len(format) { // no leading zero
+		bare := format[i] == '-' && i+1 < len(format) // no leading zero
+		if bare {
 			i++
-			b.WriteString(strings.TrimLeft(t.Format(layouts[format[i]]), "0"))
-			continue
 		}
 		switch l, ok := layouts[format[i]]; {
+		case ok && bare:
+			s := strings.TrimLeft(t.Format(l), "0")
+			if s == "" {
+				s = "0"
+			}
+			b.WriteString(s)
 		case ok:
 			b.WriteString(t.Format(l))
-		case format[i] == '%':
+		case format[i] == '%' && !bare:
 			b.WriteByte('%')
 		default:
 			fail(ErrUnsupported, "strftime directive %%%c", format[i])

@@ -13,7 +13,7 @@
 // Left out, and refused by name when a template is parsed: inheritance and imports (block, extends, include, import, from),
 // recursive loops, autoescape, i18n, do, and the filters and methods missing from the tables in filters.go and methods.go.
 // Known differences: integers beyond 64 bits pass through but can't be computed with; upper and lower map single code points (and ß);
-// only `+` knows about the escaping of |safe and |escape.
+// only `+` knows about the escaping of |safe and |escape; other operators, filters and methods give plain text.
 package jinja
 
 import (
@@ -62,6 +62,8 @@ const (
 	maxChain   = 500  // operators, attributes or filters in one chain
 	maxDepth   = 1500 // evaluation, and walks through nested values
 	maxRange   = 100000
+	maxName    = 1000 // bytes of a name: every look-up of it walks them
+	maxShown   = 80   // bytes of a name in a message
 )
 
 func (l Limits) withDefaults() Limits {

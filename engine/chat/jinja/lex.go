@@ -191,6 +191,9 @@ func (l *lexer) tag() {
 			}
 		default:
 			if m := leadingName(rest); m != "" {
+				if len(m) > maxName {
+					fail(ErrLimit, "a name of %d bytes, at most %d are allowed", len(m), maxName)
+				}
 				l.put(tokName, m)
 				l.at += len(m)
 			} else if m := leadingOp(rest); m != "" {
@@ -238,11 +241,8 @@ func (l *lexer) raw(rest string, m []int) {
 		l.fail("raw isn't closed")
 	}
 	text := rest[m[1] : m[1]+end[0]]
-	switch rest[m[2]:m[3]] {
-	case "-":
+	if rest[m[2]:m[3]] == "-" { // a newline after the tag stays, unlike that after other tags
 		text = strings.TrimLeftFunc(text, isSpace)
-	case "":
-		text = strings.TrimPrefix(text, "\n")
 	}
 	if rest[m[1]+end[0]+2] == '-' {
 		text = strings.TrimRightFunc(text, isSpace)

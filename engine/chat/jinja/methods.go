@@ -203,6 +203,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 	case "removeprefix", "removesuffix":
 		return func(r *run, a *args) Value {
 			x := a.str(a.bind("fix")[0]).s
+			r.scan(len(s.s))
 			if name == "removeprefix" && strings.HasPrefix(s.s, x) {
 				return s.sub(len(x), len(s.s))
 			}
@@ -240,7 +241,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 	case "format":
 		return func(r *run, a *args) Value { return r.format(s, a) }
 	case "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace", "isupper", "islower":
-		return func(r *run, a *args) Value { a.bind(); r.scan(len(s.s)); return Bool(classify(s.s, name)) }
+		return func(r *run, a *args) Value { a.bind(); return Bool(r.classify(s.s, name)) }
 	}
 	return nil
 }
@@ -254,31 +255,40 @@ func (r *run) capitalize(s Str) Str {
 	})
 }
 
-func classify(s, name string) bool {
-	if name == "isupper" || name == "islower" {
-		cased := false
-		for _, c := range s {
-			if unicode.IsUpper(c) && name == "islower" || unicode.IsLower(c) && name == "isupper" {
-				return false
-			}
-			cased = cased || unicode.IsUpper(c) || unicode.IsLower(c)
-		}
-		return cased
-	}
+// classify is Python's isdigit, isalpha and so on, charged.
+func (r *run) classify(s, name string) bool {
+	r.step(len(s) / 8) // a look into Unicode's tables for each code point
+	cased := false
 	for _, c := range s {
-		ok := map[string]func(rune) bool{
-			"isdigit": unicode.IsDigit, "isdecimal": unicode.IsDigit, "isnumeric": unicode.IsNumber, "isalpha": unicode.IsLetter,
-			"isalnum": func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }, "isspace": isSpace,
-		}[name](c)
+		ok := true
+		switch name {
+		case "isupper":
+			ok = !unicode.IsLower(c) && !unicode.IsTitle(c)
+			cased = cased || unicode.IsUpper(c)
+		case "islower":
+			ok = !unicode.IsUpper(c) && !unicode.IsTitle(c)
+			cased = cased || unicode.IsLower(c)
+		case "isdigit", "isdecimal":
+			ok = unicode.IsDigit(c)
+		case "isnumeric":
+			ok = unicode.IsNumber(c)
+		case "isalpha":
+			ok = unicode.IsLetter(c)
+		case "isalnum":
+			ok = unicode.IsLetter(c) || unicode.IsNumber(c)
+		case "isspace":
+			ok = isSpace(c)
+		}
 		if !ok {
 			return false
 		}
 	}
-	return s != ""
+	return cased || s != "" && name != "isupper" && name != "islower"
 }
 
 // format is str.format with {} , {0} and {name}; conversions and format specifications are refused.
 func (r *run) format(s Str, a *args) Value {
+	r.scan(len(s.s))
 	w := &builder{r: r}
 	next := 0
 	for i := 0; i < len(s.s); {
@@ -336,6 +346,7 @@ func (a *args) field(name string, next *int) Value {
 
 // percent is the % operator of strings with %s and %d and %%.
 func (r *run) percent(s Str, v Value) Value {
+	r.scan(len(s.s))
 	vals := []Value{v}
 	if l, ok := v.(*List); ok && l.kind == tupleList {
 		vals = l.items

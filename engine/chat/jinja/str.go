@@ -30,6 +30,8 @@ func literal(s string) Str {
 	return Str{s: s, lit: []span{{0, len(s)}}}
 }
 
+func (s Str) asMarkup() Str { s.markup = true; return s }
+
 // String returns the text.
 func (s Str) String() string { return s.s }
 
@@ -202,7 +204,12 @@ func (r *run) strip(s Str, set []rune, left, right bool) Str {
 	r.scan(len(s.s))
 	in := isSpace
 	if set != nil {
-		in = func(c rune) bool { r.steps -= int64(len(set) / 32); return slices.Contains(set, c) }
+		r.allocItems(len(set))
+		member := make(map[rune]bool, min(len(set), 64))
+		for _, c := range set {
+			member[c] = true
+		}
+		in = func(c rune) bool { return member[c] }
 	}
 	lo, hi := 0, len(s.s)
 	if left {

@@ -65,8 +65,8 @@ func init() {
 			}
 			return whole(r, v)%d == 0
 		}),
-		"lower": func(r *run, v Value, _ []Value) bool { return classify(r.toStr(v).s, "islower") },
-		"upper": func(r *run, v Value, _ []Value) bool { return classify(r.toStr(v).s, "isupper") },
+		"lower": func(r *run, v Value, _ []Value) bool { return r.classify(r.toStr(v).s, "islower") },
+		"upper": func(r *run, v Value, _ []Value) bool { return r.classify(r.toStr(v).s, "isupper") },
 		"eq":    eq, "==": eq, "equalto": eq, "ne": ne, "!=": ne,
 		"lt": lt, "lessthan": lt, "gt": gt, "greaterthan": gt, "le": le, "ge": ge,
 		"in":      with(func(r *run, v, w Value) bool { return r.contains(w, v) }),
