@@ -396,6 +396,13 @@ func (r *run) attr(v Value, name string) Value {
 		if name == "name" {
 			return Text(x.name)
 		}
+	case *List:
+		if x.note == groupNote && name == "grouper" {
+			return x.items[0]
+		}
+		if x.note == groupNote && name == "list" {
+			return x.items[1]
+		}
 	}
 	if m := method(v, name); m != nil {
 		return m

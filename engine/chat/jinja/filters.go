@@ -137,6 +137,12 @@ func init() {
 		"attr":      func(r *run, v Value, a *args) Value { return r.attr(v, a.str(a.bind("name")[0]).s) },
 		"wordcount": func(r *run, v Value, a *args) Value { a.bind(); return Int(len(r.splitSpace(r.toStr(v), -1, false))) },
 		"batch":     filterBatch,
+		"slice":     filterSlice,
+		"groupby":   filterGroupBy,
+		"truncate":  filterTruncate,
+		"center": func(r *run, v Value, a *args) Value {
+			return call(r, r.toStr(v), "center", &args{name: "center", pos: []Value{Int(a.int(a.bind("width")[0], 80))}})
+		},
 	}
 }
 
@@ -363,7 +369,11 @@ func filterInt(r *run, v Value, a *args) Value {
 	if s, ok := v.(Str); ok {
 		r.scan(len(s.s))
 		text := strings.ReplaceAll(strings.TrimSpace(s.s), "_", "")
-		if n, err := strconv.ParseInt(text, a.int(b[1], 10), 64); err == nil {
+		base := a.int(b[1], 10)
+		if prefix, ok := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]; ok && strings.HasPrefix(strings.ToLower(strings.TrimLeft(text, "+-")), prefix) {
+			base = 0 // Go takes a prefix only so
+		}
+		if n, err := strconv.ParseInt(text, base, 64); err == nil {
 			return Int(n)
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < 1<<62 {
@@ -552,4 +562,92 @@ func filterBatch(r *run, v Value, a *args) Value {
 		out, items = append(out, r.list(part, plainList)), items[take:]
 	}
 	return r.list(out, genList)
+}
+
+// filterSlice cuts a list into a number of columns, the first ones one longer where it doesn't divide.
+func filterSlice(r *run, v Value, a *args) Value {
+	b := a.bind("slices", "fill_with")
+	items, n := r.iter(v), a.int(b[0], 0)
+	if n <= 0 {
+		fail(ErrRuntime, "slice needs a positive number")
+	}
+	each, longer := len(items)/n, len(items)%n
+	var out []Value
+	for i := range n {
+		r.allocItems(2)
+		take := each
+		if i < longer {
+			take++
+		}
+		part := slices.Clone(items[:take])
+		items = items[take:]
+		if _, none := b[1].(None); b[1] != nil && !none && i >= longer {
+			part = append(part, b[1])
+		}
+		out = append(out, r.list(part, plainList))
+	}
+	return r.list(out, genList)
+}
+
+// groupNote marks the tuples that groupby makes.
+const groupNote = "group"
+
+// filterGroupBy sorts by an attribute and gives tuples (grouper, list), which have these names too.
+func filterGroupBy(r *run, v Value, a *args) Value {
+	b := a.bind("attribute", "default", "case_sensitive")
+	if b[0] == nil {
+		fail(ErrRuntime, "groupby needs an attribute")
+	}
+	sensitive := b[2] != nil && truth(b[2])
+	key := func(e Value) Value {
+		k := r.path(e, b[0])
+		if _, undefined := k.(Undefined); undefined && b[1] != nil {
+			k = b[1]
+		}
+		return k
+	}
+	seen := func(k Value) Value {
+		if sensitive {
+			return k
+		}
+		return r.folded(k)
+	}
+	items := slices.Clone(r.iter(v))
+	r.sort(items, sensitive, false, key)
+	var out []Value
+	for len(items) > 0 {
+		n, first := 1, key(items[0])
+		for n < len(items) && r.equal(seen(first), seen(key(items[n]))) {
+			n++
+		}
+		group := r.list([]Value{first, r.list(slices.Clone(items[:n]), plainList)}, tupleList)
+		group.note = groupNote
+		out, items = append(out, group), items[n:]
+	}
+	return r.list(out, plainList)
+}
+
+func filterTruncate(r *run, v Value, a *args) Value {
+	b := a.bind("length", "killwords", "end", "leeway")
+	s, length, end, leeway := r.toStr(v), a.int(b[0], 255), Str{s: "..."}, a.int(b[3], 5)
+	if b[2] != nil {
+		end = a.str(b[2])
+	}
+	short := length - r.runeLen(end)
+	if short < 0 || leeway < 0 {
+		fail(ErrRuntime, "truncate: expected length >= %d and leeway >= 0, got %d and %d", r.runeLen(end), length, leeway)
+	}
+	if r.runeLen(s) <= length+leeway {
+		return s
+	}
+	cut := s.sub(0, offset(s.s, short))
+	if b[1] == nil || !truth(b[1]) {
+		if i := strings.LastIndexByte(cut.s, ' '); i >= 0 {
+			cut = cut.sub(0, i)
+		}
+	}
+	w := &builder{r: r}
+	w.str(cut)
+	w.str(end)
+	return w.done()
 }

@@ -11,8 +11,7 @@ var unsupportedMethods = map[string]string{
 	"append": ": lists are immutable here, as in the sandbox of transformers", "extend": ": lists are immutable here", "insert": ": lists are immutable here",
 	"pop": ": values are immutable here", "update": ": values are immutable here", "remove": ": lists are immutable here", "sort": ": lists are immutable here", "reverse": ": lists are immutable here",
 	"clear": ": values are immutable here", "setdefault": ": values are immutable here",
-	"encode": "", "translate": "", "maketrans": "", "format_map": "", "expandtabs": "", "zfill": "", "partition": "", "rpartition": "", "swapcase": "",
-	"casefold": "", "isidentifier": "", "rindex": "",
+	"encode": "", "translate": "", "maketrans": "", "format_map": "", "expandtabs": "", "swapcase": "", "casefold": "", "isidentifier": "",
 }
 
 // method finds a bound method of v, or nil.
@@ -178,7 +177,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 			b := a.bind("old", "new", "count")
 			return r.replace(s, a.str(b[0]), a.str(b[1]), a.int(b[2], -1))
 		}
-	case "find", "rfind", "index", "count":
+	case "find", "rfind", "index", "rindex", "count":
 		return func(r *run, a *args) Value {
 			b := a.bind("sub")
 			sub := a.str(b[0]).s
@@ -186,7 +185,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 			switch name {
 			case "count":
 				return Int(strings.Count(s.s, sub))
-			case "rfind":
+			case "rfind", "rindex":
 				if i := strings.LastIndex(s.s, sub); i >= 0 {
 					return Int(utf8.RuneCountInString(s.s[:i]))
 				}
@@ -195,7 +194,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 					return Int(utf8.RuneCountInString(s.s[:i]))
 				}
 			}
-			if name == "index" {
+			if name == "index" || name == "rindex" {
 				fail(ErrRuntime, "substring not found")
 			}
 			return Int(-1)
@@ -230,13 +229,41 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 		}
 	case "ljust", "rjust", "center":
 		return func(r *run, a *args) Value {
-			n := a.int(a.bind("width")[0], 0) - r.runeLen(s)
-			w := &builder{r: r}
-			left := map[string]int{"ljust": 0, "rjust": n, "center": n / 2}[name]
-			w.repeat(" ", left)
-			w.str(s)
-			w.repeat(" ", n-left)
-			return w.done()
+			b := a.bind("width", "fillchar")
+			width, fill := a.int(b[0], 0), " "
+			if b[1] != nil {
+				if fill = a.str(b[1]).s; r.runeLen(Str{s: fill}) != 1 {
+					fail(ErrRuntime, "The fill character must be exactly one character long")
+				}
+			}
+			n := max(0, width-r.runeLen(s))
+			left := map[string]int{"ljust": 0, "rjust": n, "center": n/2 + n&width&1}[name] // Python's centre leans left or right by the width
+			return r.padded(s, fill, left, n-left)
+		}
+	case "zfill":
+		return func(r *run, a *args) Value {
+			sp := spec{fill: "0", align: '=', width: a.int(a.bind("width")[0], 0)}
+			sign := 0
+			if strings.HasPrefix(s.s, "-") || strings.HasPrefix(s.s, "+") {
+				sign = 1
+			}
+			return sp.pad(r, s, '>', sign)
+		}
+	case "partition", "rpartition":
+		return func(r *run, a *args) Value {
+			sep := a.str(a.bind("sep")[0])
+			if sep.s == "" {
+				fail(ErrRuntime, "empty separator")
+			}
+			r.scan(len(s.s))
+			i, parts := strings.Index(s.s, sep.s), []Value{s, Str{}, Str{}}
+			if name == "rpartition" {
+				i, parts = strings.LastIndex(s.s, sep.s), []Value{Str{}, Str{}, s}
+			}
+			if i >= 0 {
+				parts = []Value{s.sub(0, i), s.sub(i, i+len(sep.s)), s.sub(i+len(sep.s), len(s.s))}
+			}
+			return r.list(parts, tupleList)
 		}
 	case "format":
 		return func(r *run, a *args) Value { return r.format(s, a) }
@@ -286,7 +313,7 @@ func (r *run) classify(s, name string) bool {
 	return cased || s != "" && name != "isupper" && name != "islower"
 }
 
-// format is str.format with {} , {0} and {name}; conversions and format specifications are refused.
+// format is str.format with {}, {0}, {name} and the format specifications of parseSpec; conversions and attributes are refused.
 func (r *run) format(s Str, a *args) Value {
 	r.scan(len(s.s))
 	w := &builder{r: r}
@@ -310,7 +337,12 @@ func (r *run) format(s Str, a *args) Value {
 			if n < 0 {
 				fail(ErrRuntime, "expected '}' before end of string")
 			}
-			w.str(r.toStr(a.field(s.s[i+1:i+n], &next)))
+			name, format, _ := strings.Cut(s.s[i+1:i+n], ":")
+			if v := a.field(name, &next); format == "" {
+				w.str(r.toStr(v))
+			} else {
+				w.str(parseSpec(format).apply(r, v))
+			}
 			i += n + 1
 		}
 	}
@@ -344,7 +376,7 @@ func (a *args) field(name string, next *int) Value {
 	return a.pos[n]
 }
 
-// percent is the % operator of strings with %s and %d and %%.
+// percent is the % operator of strings with %s, %r, %d, %i, %f, %x and %%.
 func (r *run) percent(s Str, v Value) Value {
 	r.scan(len(s.s))
 	vals := []Value{v}
@@ -364,29 +396,18 @@ func (r *run) percent(s Str, v Value) Value {
 		if i+1 >= len(s.s) {
 			fail(ErrRuntime, "incomplete format")
 		}
-		switch c := s.s[i+1]; c {
-		case '%':
+		if s.s[i+1] == '%' {
 			w.text("%")
-		case 's', 'd', 'i':
-			if len(vals) == 0 {
-				fail(ErrRuntime, "not enough arguments for format string")
-			}
-			if n, f, isInt, ok := number(vals[0]); c != 's' {
-				if !ok {
-					fail(ErrRuntime, "%%%c format: a real number is required, not %s", c, vals[0].typeName())
-				}
-				if !isInt {
-					n = int64(f)
-				}
-				w.str(r.toStr(Int(n)))
-			} else {
-				w.str(r.toStr(vals[0]))
-			}
-			vals = vals[1:]
-		default:
-			fail(ErrUnsupported, "%%%c in a format string", c)
+			i += 2
+			continue
 		}
-		i += 2
+		sp, n := percentSpec(s.s[i+1:])
+		if len(vals) == 0 {
+			fail(ErrRuntime, "not enough arguments for format string")
+		}
+		w.str(r.percentValue(sp, vals[0]))
+		vals = vals[1:]
+		i += 1 + n
 	}
 	if len(vals) > 0 {
 		if _, dict := v.(*Dict); !dict {
