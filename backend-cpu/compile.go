@@ -179,7 +179,7 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 	case graph.OpFusedFFN:
 		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, c.mat(n)), up: c.product(n, n.Weights[1], nil, mat{})}
 		s.acts = c.provide(n)
-		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock)
+		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock(s.gate.dst.rows, s.gate.dst.width))
 		c.step(s)
 	case graph.OpGetRows:
 		ids := c.ints(n.In[len(n.In)-1])

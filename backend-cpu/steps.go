@@ -169,16 +169,23 @@ type ffn struct {
 	acts     *matmul.Acts
 }
 
-// ffnBlock is how many outputs of up are kept at a time.
-const ffnBlock = 128
+// ffnBlock is how many outputs of up are kept at a time: few for many rows, so that they stay in cache, and all for few rows, whose
+// products read long streams of weights.
+func ffnBlock(rows, width int) int {
+	if rows <= matmul.FewRows {
+		return width
+	}
+	return 128
+}
 
 func (s *ffn) Run(worker, n int) error {
 	b, y := s.b, &s.gate.dst
 	lo, hi := pool.Split(s.gate.w.Rows, matmul.SplitRows, worker, n)
 	tmp := b.scratch.floats[worker]
 	rowBytes := s.up.w.Type.RowBytes(s.up.w.Cols)
-	for o := lo; o < hi; o += ffnBlock {
-		n := min(ffnBlock, hi-o)
+	block := ffnBlock(y.rows, y.width)
+	for o := lo; o < hi; o += block {
+		n := min(block, hi-o)
 		b.mul(&s.gate, &s.in, o, o+n, worker)
 		part := product{w: s.up.w, dst: mat{p: tmp, rows: y.rows, width: n, stride: n}}
 		part.w.Rows, part.w.Data = n, part.w.Data[o*rowBytes:(o+n)*rowBytes]

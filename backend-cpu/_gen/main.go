@@ -19,7 +19,7 @@ func main() {
 	case "avx2":
 		unpackers()
 		tiles()
-		singles()
+		directs(false)
 		quantizer()
 		dots()
 		probes()

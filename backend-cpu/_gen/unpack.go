@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -340,15 +343,13 @@ func (r rows8) kScales(dst Register) {
 	VPSRLD(U8(2), s1, Y0)
 	VPAND(mask, Y0, Y0)
 	VPOR(Y0, mnHi, mnHi)
-	dwords(0xff, mask)
 	for i, p := range [][3]VecPhysical{{scLo, Y8}, {scHi, Y8}, {mnLo, Y9}, {mnHi, Y9}} {
 		at := recScale
 		if i >= 2 {
 			at = recMin
 		}
 		for j := range 4 {
-			VPSRLD(U8(8*j), p[0], Y0)
-			VPAND(mask, Y0, Y0)
+			VPSHUFB(byteOf(j, 0), p[0], Y0)
 			VCVTDQ2PS(Y0, Y0)
 			VMULPS(Y0, p[1], Y0)
 			VMOVUPS(Y0, Mem{Base: dst, Disp: (4*(i%2)+j)*recSize + at})
@@ -359,11 +360,11 @@ func (r rows8) kScales(dst Register) {
 // sixScales writes the scales d*sc of a Q6_K superblock's 16 half blocks; d is free to use.
 func (r rows8) sixScales(dst Register, d VecPhysical) {
 	r.halves(208, d)
+	VMULPS(repeat("twoToMinus24", math.Float32bits(0x1p-24)), d, d)
 	scales := r.transpose16(192, work)
 	for i, v := range scales {
 		for j := range 4 {
-			VPSLLD(U8(24-8*j), v, Y4)
-			VPSRAD(U8(24), Y4, Y4)
+			VPSHUFB(byteOf(j, 3), v, Y4) // the byte on top: 2^24 times the scale
 			VCVTDQ2PS(Y4, Y4)
 			VMULPS(Y4, d, Y4)
 			at := recScale
@@ -373,4 +374,13 @@ func (r rows8) sixScales(dst Register, d VecPhysical) {
 			VMOVUPS(Y4, Mem{Base: dst, Disp: (2*i+j/2)*recSize + at})
 		}
 	}
+}
+
+// byteOf is the shuffle that leaves byte b of each dword alone, as byte to.
+func byteOf(b, to int) Mem {
+	var v [8]uint32
+	for i := range v {
+		v[i] = 0x80808080&^(0xff<<(8*to)) | uint32(i%4*4+b)<<(8*to)
+	}
+	return lanesConst(fmt.Sprintf("byte%dto%d", b, to), v)
 }

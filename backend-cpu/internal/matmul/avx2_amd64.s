@@ -701,86 +701,67 @@ step:
 	VPSRLD       $0x02, Y2, Y0
 	VPAND        Y12, Y0, Y0
 	VPOR         Y0, Y7, Y7
-	MOVL         $0x000000ff, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x00, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 512(AX)
-	VPSRLD       $0x08, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 1152(AX)
-	VPSRLD       $0x10, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 1792(AX)
-	VPSRLD       $0x18, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 2432(AX)
-	VPSRLD       $0x00, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 3072(AX)
-	VPSRLD       $0x08, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 3712(AX)
-	VPSRLD       $0x10, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 4352(AX)
-	VPSRLD       $0x18, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 4992(AX)
-	VPSRLD       $0x00, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 576(AX)
-	VPSRLD       $0x08, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 1216(AX)
-	VPSRLD       $0x10, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 1856(AX)
-	VPSRLD       $0x18, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 2496(AX)
-	VPSRLD       $0x00, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 3136(AX)
-	VPSRLD       $0x08, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 3776(AX)
-	VPSRLD       $0x10, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 4416(AX)
-	VPSRLD       $0x18, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 5056(AX)
@@ -1080,6 +1061,46 @@ step:
 	VZEROUPPER
 	RET
 
+DATA byte0to0<>+0(SB)/4, $0x80808000
+DATA byte0to0<>+4(SB)/4, $0x80808004
+DATA byte0to0<>+8(SB)/4, $0x80808008
+DATA byte0to0<>+12(SB)/4, $0x8080800c
+DATA byte0to0<>+16(SB)/4, $0x80808000
+DATA byte0to0<>+20(SB)/4, $0x80808004
+DATA byte0to0<>+24(SB)/4, $0x80808008
+DATA byte0to0<>+28(SB)/4, $0x8080800c
+GLOBL byte0to0<>(SB), RODATA|NOPTR, $32
+
+DATA byte1to0<>+0(SB)/4, $0x80808001
+DATA byte1to0<>+4(SB)/4, $0x80808005
+DATA byte1to0<>+8(SB)/4, $0x80808009
+DATA byte1to0<>+12(SB)/4, $0x8080800d
+DATA byte1to0<>+16(SB)/4, $0x80808001
+DATA byte1to0<>+20(SB)/4, $0x80808005
+DATA byte1to0<>+24(SB)/4, $0x80808009
+DATA byte1to0<>+28(SB)/4, $0x8080800d
+GLOBL byte1to0<>(SB), RODATA|NOPTR, $32
+
+DATA byte2to0<>+0(SB)/4, $0x80808002
+DATA byte2to0<>+4(SB)/4, $0x80808006
+DATA byte2to0<>+8(SB)/4, $0x8080800a
+DATA byte2to0<>+12(SB)/4, $0x8080800e
+DATA byte2to0<>+16(SB)/4, $0x80808002
+DATA byte2to0<>+20(SB)/4, $0x80808006
+DATA byte2to0<>+24(SB)/4, $0x8080800a
+DATA byte2to0<>+28(SB)/4, $0x8080800e
+GLOBL byte2to0<>(SB), RODATA|NOPTR, $32
+
+DATA byte3to0<>+0(SB)/4, $0x80808003
+DATA byte3to0<>+4(SB)/4, $0x80808007
+DATA byte3to0<>+8(SB)/4, $0x8080800b
+DATA byte3to0<>+12(SB)/4, $0x8080800f
+DATA byte3to0<>+16(SB)/4, $0x80808003
+DATA byte3to0<>+20(SB)/4, $0x80808007
+DATA byte3to0<>+24(SB)/4, $0x8080800b
+DATA byte3to0<>+28(SB)/4, $0x8080800f
+GLOBL byte3to0<>(SB), RODATA|NOPTR, $32
+
 // func unpackQ5_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·unpackQ5_K(SB), NOSPLIT, $0-48
@@ -1174,86 +1195,67 @@ step:
 	VPSRLD       $0x02, Y2, Y0
 	VPAND        Y12, Y0, Y0
 	VPOR         Y0, Y7, Y7
-	MOVL         $0x000000ff, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x00, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 512(AX)
-	VPSRLD       $0x08, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 1152(AX)
-	VPSRLD       $0x10, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 1792(AX)
-	VPSRLD       $0x18, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 2432(AX)
-	VPSRLD       $0x00, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 3072(AX)
-	VPSRLD       $0x08, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 3712(AX)
-	VPSRLD       $0x10, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 4352(AX)
-	VPSRLD       $0x18, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
 	VMOVUPS      Y0, 4992(AX)
-	VPSRLD       $0x00, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 576(AX)
-	VPSRLD       $0x08, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 1216(AX)
-	VPSRLD       $0x10, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 1856(AX)
-	VPSRLD       $0x18, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 2496(AX)
-	VPSRLD       $0x00, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 3136(AX)
-	VPSRLD       $0x08, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 3776(AX)
-	VPSRLD       $0x10, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 4416(AX)
-	VPSRLD       $0x18, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
 	VMOVUPS      Y0, 5056(AX)
@@ -1847,6 +1849,7 @@ step:
 	VPINSRW      $0x06, 208(DI)(DX*2), X13, X13
 	VPINSRW      $0x07, 208(DI)(R8*1), X13, X13
 	VCVTPH2PS    X13, Y13
+	VMULPS       twoToMinus24<>+0(SB), Y13, Y13
 	VMOVDQU      192(CX), X0
 	VINSERTI128  $0x01, 192(DI), Y0, Y0
 	VMOVDQU      192(CX)(DX*1), X1
@@ -1863,83 +1866,67 @@ step:
 	VPUNPCKHQDQ  Y6, Y4, Y1
 	VPUNPCKLQDQ  Y7, Y5, Y2
 	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSLLD       $0x18, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte0to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 512(AX)
-	VPSLLD       $0x10, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte1to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 576(AX)
-	VPSLLD       $0x08, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte2to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 1152(AX)
-	VPSLLD       $0x00, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte3to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 1216(AX)
-	VPSLLD       $0x18, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte0to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 1792(AX)
-	VPSLLD       $0x10, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte1to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 1856(AX)
-	VPSLLD       $0x08, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte2to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 2432(AX)
-	VPSLLD       $0x00, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte3to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 2496(AX)
-	VPSLLD       $0x18, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte0to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 3072(AX)
-	VPSLLD       $0x10, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte1to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 3136(AX)
-	VPSLLD       $0x08, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte2to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 3712(AX)
-	VPSLLD       $0x00, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte3to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 3776(AX)
-	VPSLLD       $0x18, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte0to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 4352(AX)
-	VPSLLD       $0x10, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte1to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 4416(AX)
-	VPSLLD       $0x08, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte2to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 4992(AX)
-	VPSLLD       $0x00, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte3to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y13, Y4
 	VMOVUPS      Y4, 5056(AX)
@@ -2575,6 +2562,56 @@ step:
 	JNZ          step
 	VZEROUPPER
 	RET
+
+DATA twoToMinus24<>+0(SB)/4, $0x33800000
+DATA twoToMinus24<>+4(SB)/4, $0x33800000
+DATA twoToMinus24<>+8(SB)/4, $0x33800000
+DATA twoToMinus24<>+12(SB)/4, $0x33800000
+DATA twoToMinus24<>+16(SB)/4, $0x33800000
+DATA twoToMinus24<>+20(SB)/4, $0x33800000
+DATA twoToMinus24<>+24(SB)/4, $0x33800000
+DATA twoToMinus24<>+28(SB)/4, $0x33800000
+GLOBL twoToMinus24<>(SB), RODATA|NOPTR, $32
+
+DATA byte0to3<>+0(SB)/4, $0x00808080
+DATA byte0to3<>+4(SB)/4, $0x04808080
+DATA byte0to3<>+8(SB)/4, $0x08808080
+DATA byte0to3<>+12(SB)/4, $0x0c808080
+DATA byte0to3<>+16(SB)/4, $0x00808080
+DATA byte0to3<>+20(SB)/4, $0x04808080
+DATA byte0to3<>+24(SB)/4, $0x08808080
+DATA byte0to3<>+28(SB)/4, $0x0c808080
+GLOBL byte0to3<>(SB), RODATA|NOPTR, $32
+
+DATA byte1to3<>+0(SB)/4, $0x01808080
+DATA byte1to3<>+4(SB)/4, $0x05808080
+DATA byte1to3<>+8(SB)/4, $0x09808080
+DATA byte1to3<>+12(SB)/4, $0x0d808080
+DATA byte1to3<>+16(SB)/4, $0x01808080
+DATA byte1to3<>+20(SB)/4, $0x05808080
+DATA byte1to3<>+24(SB)/4, $0x09808080
+DATA byte1to3<>+28(SB)/4, $0x0d808080
+GLOBL byte1to3<>(SB), RODATA|NOPTR, $32
+
+DATA byte2to3<>+0(SB)/4, $0x02808080
+DATA byte2to3<>+4(SB)/4, $0x06808080
+DATA byte2to3<>+8(SB)/4, $0x0a808080
+DATA byte2to3<>+12(SB)/4, $0x0e808080
+DATA byte2to3<>+16(SB)/4, $0x02808080
+DATA byte2to3<>+20(SB)/4, $0x06808080
+DATA byte2to3<>+24(SB)/4, $0x0a808080
+DATA byte2to3<>+28(SB)/4, $0x0e808080
+GLOBL byte2to3<>(SB), RODATA|NOPTR, $32
+
+DATA byte3to3<>+0(SB)/4, $0x03808080
+DATA byte3to3<>+4(SB)/4, $0x07808080
+DATA byte3to3<>+8(SB)/4, $0x0b808080
+DATA byte3to3<>+12(SB)/4, $0x0f808080
+DATA byte3to3<>+16(SB)/4, $0x03808080
+DATA byte3to3<>+20(SB)/4, $0x07808080
+DATA byte3to3<>+24(SB)/4, $0x0b808080
+DATA byte3to3<>+28(SB)/4, $0x0f808080
+GLOBL byte3to3<>(SB), RODATA|NOPTR, $32
 
 // func tileS8x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 // Requires: AVX, AVX2, FMA3
@@ -6135,485 +6172,1732 @@ block:
 	VZEROUPPER
 	RET
 
-// func singleQ8_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ8_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ8_0(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R8
-	LEAQ         (DX)(DX*2), R9
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+TEXT ·directQ8_0x1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R9
+	VMOVD        R9, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
 
 step:
-	LEAQ         (CX)(DI*1), R10
-	LEAQ         (R8)(DI*1), R11
+	LEAQ         (AX)(R8*1), R9
+	LEAQ         (DX)(R8*1), R10
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(CX*1)
+	PREFETCHT0   (R9)(CX*2)
+	PREFETCHT0   (R9)(BX*1)
 	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R9*1)
-	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(DX*1)
-	PREFETCHT0   (R11)(DX*2)
-	PREFETCHT0   (R11)(R9*1)
-	VMOVDQU      (BX), Y12
-	VMOVDQU      2(CX), Y4
-	VPSIGNB      Y4, Y12, Y11
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y11, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VMOVDQU      2(CX)(DX*1), Y5
-	VPSIGNB      Y5, Y12, Y11
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y11, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPHADDD      Y5, Y4, Y0
-	VMOVDQU      2(CX)(DX*2), Y4
-	VPSIGNB      Y4, Y12, Y11
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y11, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VMOVDQU      2(CX)(R9*1), Y5
-	VPSIGNB      Y5, Y12, Y11
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y11, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPHADDD      Y5, Y4, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      2(R8), Y4
-	VPSIGNB      Y4, Y12, Y11
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y11, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VMOVDQU      2(R8)(DX*1), Y5
-	VPSIGNB      Y5, Y12, Y11
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y11, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPHADDD      Y5, Y4, Y1
-	VMOVDQU      2(R8)(DX*2), Y4
-	VPSIGNB      Y4, Y12, Y11
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y11, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VMOVDQU      2(R8)(R9*1), Y5
-	VPSIGNB      Y5, Y12, Y11
-	VPABSB       Y5, Y5
-	VPMADDUBSW   Y11, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPHADDD      Y5, Y4, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
+	PREFETCHT0   (R10)(CX*1)
+	PREFETCHT0   (R10)(CX*2)
+	PREFETCHT0   (R10)(BX*1)
+	VMOVDQU      (SI), Y10
+	VMOVDQU      2(AX), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VMOVDQU      2(AX)(CX*1), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y3
+	VPMADDWD     ones16<>+0(SB), Y3, Y3
+	VPUNPCKLDQ   Y3, Y0, Y6
+	VPUNPCKHDQ   Y3, Y0, Y0
+	VPADDD       Y6, Y0, Y0
+	VMOVDQU      2(AX)(CX*2), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VMOVDQU      2(AX)(BX*1), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLDQ   Y5, Y4, Y6
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPADDD       Y6, Y4, Y4
+	VPUNPCKLQDQ  Y4, Y0, Y6
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDD       Y6, Y0, Y0
+	VMOVDQU      2(DX), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      2(DX)(CX*1), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y3
+	VPMADDWD     ones16<>+0(SB), Y3, Y3
+	VPUNPCKLDQ   Y3, Y1, Y6
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      2(DX)(CX*2), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VMOVDQU      2(DX)(BX*1), Y8
+	VPSIGNB      Y8, Y10, Y9
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y9, Y8, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLDQ   Y5, Y4, Y6
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPADDD       Y6, Y4, Y4
+	VPUNPCKLQDQ  Y4, Y1, Y6
+	VPUNPCKHQDQ  Y4, Y1, Y1
+	VPADDD       Y6, Y1, Y1
+	VPERM2I128   $0x21, Y1, Y0, Y2
+	VPBLENDD     $0xf0, Y1, Y0, Y0
 	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 32(BX), Y8
+	VPXOR        X8, X8, X8
+	VPINSRW      $0x00, (AX), X8, X8
+	VPINSRW      $0x01, (AX)(CX*1), X8, X8
+	VPINSRW      $0x02, (AX)(CX*2), X8, X8
+	VPINSRW      $0x03, (AX)(BX*1), X8, X8
+	VPINSRW      $0x04, (DX), X8, X8
+	VPINSRW      $0x05, (DX)(CX*1), X8, X8
+	VPINSRW      $0x06, (DX)(CX*2), X8, X8
+	VPINSRW      $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS    X8, Y8
 	VCVTDQ2PS    Y0, Y0
-	VPXOR        X7, X7, X7
-	VPINSRW      $0x00, (CX), X7, X7
-	VPINSRW      $0x01, (CX)(DX*1), X7, X7
-	VPINSRW      $0x02, (CX)(DX*2), X7, X7
-	VPINSRW      $0x03, (CX)(R9*1), X7, X7
-	VPINSRW      $0x04, (R8), X7, X7
-	VPINSRW      $0x05, (R8)(DX*1), X7, X7
-	VPINSRW      $0x06, (R8)(DX*2), X7, X7
-	VPINSRW      $0x07, (R8)(R9*1), X7, X7
-	VCVTPH2PS    X7, Y7
-	VMULPS       Y7, Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	ADDQ         $0x00000022, CX
-	ADDQ         $0x00000022, R8
-	ADDQ         $0x00000030, BX
-	DECQ         SI
+	VBROADCASTSS 32(SI), Y10
+	VMULPS       Y8, Y10, Y10
+	VFMADD231PS  Y0, Y10, Y15
+	ADDQ         $0x00000022, AX
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000030, SI
+	DECQ         DI
 	JNZ          step
+	MOVQ         dst+0(FP), AX
 	VMOVUPS      Y15, (AX)
 	VZEROUPPER
 	RET
 
-// func singleQ4_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+DATA ones16<>+0(SB)/4, $0x00010001
+DATA ones16<>+4(SB)/4, $0x00010001
+DATA ones16<>+8(SB)/4, $0x00010001
+DATA ones16<>+12(SB)/4, $0x00010001
+DATA ones16<>+16(SB)/4, $0x00010001
+DATA ones16<>+20(SB)/4, $0x00010001
+DATA ones16<>+24(SB)/4, $0x00010001
+DATA ones16<>+28(SB)/4, $0x00010001
+GLOBL ones16<>(SB), RODATA|NOPTR, $32
+
+// func directQ8_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ4_0(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R8
-	LEAQ         (DX)(DX*2), R9
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
+TEXT ·directQ8_0x2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
 	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ           (CX)(DI*1), R10
-	LEAQ           (R8)(DI*1), R11
+	LEAQ           (AX)(R9*1), R10
+	LEAQ           (DX)(R9*1), R11
 	PREFETCHT0     (R10)
-	PREFETCHT0     (R10)(DX*1)
-	PREFETCHT0     (R10)(DX*2)
-	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
 	PREFETCHT0     (R11)
-	PREFETCHT0     (R11)(DX*1)
-	PREFETCHT0     (R11)(DX*2)
-	PREFETCHT0     (R11)(R9*1)
-	VMOVDQU        (BX), Y12
-	VBROADCASTI128 2(CX), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 2(CX)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y0
-	VBROADCASTI128 2(CX)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 2(CX)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y0, Y0
-	VPMADDWD       Y14, Y0, Y0
-	VBROADCASTI128 2(R8), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 2(R8)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y1
-	VBROADCASTI128 2(R8)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 2(R8)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y1, Y1
-	VPMADDWD       Y14, Y1, Y1
-	VPERM2I128     $0x31, Y1, Y0, Y2
-	VPERM2I128     $0x20, Y1, Y0, Y0
-	VPADDD         Y2, Y0, Y0
-	VBROADCASTSS   32(BX), Y8
-	VPBROADCASTD   40(BX), Y3
-	VPSRAD         $0x04, Y3, Y5
-	VPADDD         Y5, Y0, Y0
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	VMOVDQU        ones16<>+0(SB), Y15
+	VMOVDQU        2(AX), X8
+	VBROADCASTI128 2(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        2(AX)(CX*1), X9
+	VBROADCASTI128 2(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        2(AX)(CX*2), X10
+	VBROADCASTI128 2(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        2(AX)(BX*1), X11
+	VBROADCASTI128 2(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPABSB         Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y1
+	VPABSB         Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPABSB         Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPABSB         Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VMOVDQU        18(AX), X8
+	VBROADCASTI128 18(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        18(AX)(CX*1), X9
+	VBROADCASTI128 18(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        18(AX)(CX*2), X10
+	VBROADCASTI128 18(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        18(AX)(BX*1), X11
+	VBROADCASTI128 18(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPABSB         Y8, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPABSB         Y9, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPABSB         Y10, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPABSB         Y11, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
 	VCVTDQ2PS      Y0, Y0
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, (CX), X7, X7
-	VPINSRW        $0x01, (CX)(DX*1), X7, X7
-	VPINSRW        $0x02, (CX)(DX*2), X7, X7
-	VPINSRW        $0x03, (CX)(R9*1), X7, X7
-	VPINSRW        $0x04, (R8), X7, X7
-	VPINSRW        $0x05, (R8)(DX*1), X7, X7
-	VPINSRW        $0x06, (R8)(DX*2), X7, X7
-	VPINSRW        $0x07, (R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y7, Y8, Y7
-	VFMADD231PS    Y0, Y7, Y15
-	ADDQ           $0x00000012, CX
-	ADDQ           $0x00000012, R8
-	ADDQ           $0x00000030, BX
-	DECQ           SI
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	ADDQ           $0x00000022, AX
+	ADDQ           $0x00000022, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R8
 	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func directQ8_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ8_0x4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	VMOVDQU        ones16<>+0(SB), Y15
+	VMOVDQU        2(AX), X8
+	VBROADCASTI128 2(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        2(AX)(CX*1), X9
+	VBROADCASTI128 2(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        2(AX)(CX*2), X10
+	VBROADCASTI128 2(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        2(AX)(BX*1), X11
+	VBROADCASTI128 2(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPABSB         Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y3
+	VPABSB         Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPABSB         Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPABSB         Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VMOVDQU        18(AX), X8
+	VBROADCASTI128 18(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        18(AX)(CX*1), X9
+	VBROADCASTI128 18(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        18(AX)(CX*2), X10
+	VBROADCASTI128 18(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        18(AX)(BX*1), X11
+	VBROADCASTI128 18(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPABSB         Y8, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPSIGNB        Y8, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPABSB         Y9, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPSIGNB        Y9, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPABSB         Y10, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPSIGNB        Y10, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPABSB         Y11, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPSIGNB        Y11, Y13, Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPMADDWD       Y15, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	ADDQ           $0x00000022, AX
+	ADDQ           $0x00000022, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_0x1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R9
+	VMOVD        R9, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ           (AX)(R8*1), R9
+	LEAQ           (DX)(R8*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(CX*1)
+	PREFETCHT0     (R9)(CX*2)
+	PREFETCHT0     (R9)(BX*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	VBROADCASTI128 (SI), Y10
+	VBROADCASTI128 16(SI), Y11
+	VMOVDQU        2(AX), X8
+	VBROADCASTI128 2(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y0
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y0, Y0
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y0, Y0
+	VMOVDQU        2(AX)(CX*1), X8
+	VBROADCASTI128 2(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y1, Y1
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        2(AX)(CX*2), X8
+	VBROADCASTI128 2(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y2
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y2, Y2
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y2, Y2
+	VMOVDQU        2(AX)(BX*1), X8
+	VBROADCASTI128 2(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y3, Y3
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y0
+	VPADDW         Y4, Y0, Y0
+	VPUNPCKLDQ     Y3, Y2, Y5
+	VPUNPCKHDQ     Y3, Y2, Y2
+	VPADDW         Y5, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y6
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y10
+	VPSRAD         $0x04, Y10, Y10
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y10
+	VMULPS         Y8, Y10, Y10
+	VFMADD231PS    Y0, Y10, Y15
+	ADDQ           $0x00000012, AX
+	ADDQ           $0x00000012, DX
+	ADDQ           $0x00000030, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
 	VZEROUPPER
 	RET
 
-DATA laneShift<>+0(SB)/4, $0x00000000
-DATA laneShift<>+4(SB)/4, $0x00000000
-DATA laneShift<>+8(SB)/4, $0x00000000
-DATA laneShift<>+12(SB)/4, $0x00000000
-DATA laneShift<>+16(SB)/4, $0x00000004
-DATA laneShift<>+20(SB)/4, $0x00000004
-DATA laneShift<>+24(SB)/4, $0x00000004
-DATA laneShift<>+28(SB)/4, $0x00000004
-GLOBL laneShift<>(SB), RODATA|NOPTR, $32
-
-// func singleQ4_1(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ4_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ4_1(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R8
-	LEAQ         (DX)(DX*2), R9
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
+TEXT ·directQ4_0x2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
 	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ           (CX)(DI*1), R10
-	LEAQ           (R8)(DI*1), R11
+	LEAQ           (AX)(R9*1), R10
+	LEAQ           (DX)(R9*1), R11
 	PREFETCHT0     (R10)
-	PREFETCHT0     (R10)(DX*1)
-	PREFETCHT0     (R10)(DX*2)
-	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
 	PREFETCHT0     (R11)
-	PREFETCHT0     (R11)(DX*1)
-	PREFETCHT0     (R11)(DX*2)
-	PREFETCHT0     (R11)(R9*1)
-	VMOVDQU        (BX), Y12
-	VBROADCASTI128 4(CX), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 4(CX)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y0
-	VBROADCASTI128 4(CX)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 4(CX)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y0, Y0
-	VPMADDWD       Y14, Y0, Y0
-	VBROADCASTI128 4(R8), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 4(R8)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y1
-	VBROADCASTI128 4(R8)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 4(R8)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y1, Y1
-	VPMADDWD       Y14, Y1, Y1
-	VPERM2I128     $0x31, Y1, Y0, Y2
-	VPERM2I128     $0x20, Y1, Y0, Y0
-	VPADDD         Y2, Y0, Y0
-	VBROADCASTSS   32(BX), Y8
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	VMOVDQU        2(AX), X8
+	VBROADCASTI128 2(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        2(AX)(CX*1), X9
+	VBROADCASTI128 2(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        2(AX)(CX*2), X10
+	VBROADCASTI128 2(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        2(AX)(BX*1), X11
+	VBROADCASTI128 2(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y0, Y0
 	VCVTDQ2PS      Y0, Y0
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, (CX), X7, X7
-	VPINSRW        $0x01, (CX)(DX*1), X7, X7
-	VPINSRW        $0x02, (CX)(DX*2), X7, X7
-	VPINSRW        $0x03, (CX)(R9*1), X7, X7
-	VPINSRW        $0x04, (R8), X7, X7
-	VPINSRW        $0x05, (R8)(DX*1), X7, X7
-	VPINSRW        $0x06, (R8)(DX*2), X7, X7
-	VPINSRW        $0x07, (R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y7, Y8, Y7
-	VFMADD231PS    Y0, Y7, Y15
-	VBROADCASTSS   36(BX), Y8
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, 2(CX), X7, X7
-	VPINSRW        $0x01, 2(CX)(DX*1), X7, X7
-	VPINSRW        $0x02, 2(CX)(DX*2), X7, X7
-	VPINSRW        $0x03, 2(CX)(R9*1), X7, X7
-	VPINSRW        $0x04, 2(R8), X7, X7
-	VPINSRW        $0x05, 2(R8)(DX*1), X7, X7
-	VPINSRW        $0x06, 2(R8)(DX*2), X7, X7
-	VPINSRW        $0x07, 2(R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VFMADD231PS    Y7, Y8, Y15
-	ADDQ           $0x00000014, CX
-	ADDQ           $0x00000014, R8
-	ADDQ           $0x00000030, BX
-	DECQ           SI
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	ADDQ           $0x00000012, AX
+	ADDQ           $0x00000012, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R8
 	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_0x4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	VMOVDQU        2(AX), X8
+	VBROADCASTI128 2(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        2(AX)(CX*1), X9
+	VBROADCASTI128 2(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        2(AX)(CX*2), X10
+	VBROADCASTI128 2(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        2(AX)(BX*1), X11
+	VBROADCASTI128 2(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VPBROADCASTD   40(SI)(DI*2), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VPBROADCASTD   40(SI)(R8*1), Y13
+	VPSRAD         $0x04, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	ADDQ           $0x00000012, AX
+	ADDQ           $0x00000012, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_1x1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R9
+	VMOVD        R9, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ           (AX)(R8*1), R9
+	LEAQ           (DX)(R8*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(CX*1)
+	PREFETCHT0     (R9)(CX*2)
+	PREFETCHT0     (R9)(BX*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	VBROADCASTI128 (SI), Y10
+	VBROADCASTI128 16(SI), Y11
+	VMOVDQU        4(AX), X8
+	VBROADCASTI128 4(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y0
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y0, Y0
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y0, Y0
+	VMOVDQU        4(AX)(CX*1), X8
+	VBROADCASTI128 4(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y1, Y1
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        4(AX)(CX*2), X8
+	VBROADCASTI128 4(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y2
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y2, Y2
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y2, Y2
+	VMOVDQU        4(AX)(BX*1), X8
+	VBROADCASTI128 4(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y10, Y3, Y3
+	VPMADDUBSW     Y11, Y8, Y8
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y0
+	VPADDW         Y4, Y0, Y0
+	VPUNPCKLDQ     Y3, Y2, Y5
+	VPUNPCKHDQ     Y3, Y2, Y2
+	VPADDW         Y5, Y2, Y2
+	VPUNPCKLQDQ    Y2, Y0, Y6
+	VPUNPCKHQDQ    Y2, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y10
+	VMULPS         Y8, Y10, Y10
+	VFMADD231PS    Y0, Y10, Y15
+	VBROADCASTSS   36(SI), Y10
+	VFMADD231PS    Y9, Y10, Y15
+	ADDQ           $0x00000014, AX
+	ADDQ           $0x00000014, DX
+	ADDQ           $0x00000030, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
 	VZEROUPPER
 	RET
 
-// func singleQ5_0(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ4_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ5_0(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R8
-	LEAQ         (DX)(DX*2), R9
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
+TEXT ·directQ4_1x2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
 	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ           (CX)(DI*1), R10
-	LEAQ           (R8)(DI*1), R11
+	LEAQ           (AX)(R9*1), R10
+	LEAQ           (DX)(R9*1), R11
 	PREFETCHT0     (R10)
-	PREFETCHT0     (R10)(DX*1)
-	PREFETCHT0     (R10)(DX*2)
-	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
 	PREFETCHT0     (R11)
-	PREFETCHT0     (R11)(DX*1)
-	PREFETCHT0     (R11)(DX*2)
-	PREFETCHT0     (R11)(R9*1)
-	VMOVDQU        (BX), Y12
-	VBROADCASTI128 6(CX), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   2(CX), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 6(CX)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   2(CX)(DX*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y0
-	VBROADCASTI128 6(CX)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   2(CX)(DX*2), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 6(CX)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   2(CX)(R9*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y0, Y0
-	VPMADDWD       Y14, Y0, Y0
-	VBROADCASTI128 6(R8), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   2(R8), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 6(R8)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   2(R8)(DX*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y1
-	VBROADCASTI128 6(R8)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   2(R8)(DX*2), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 6(R8)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   2(R8)(R9*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y1, Y1
-	VPMADDWD       Y14, Y1, Y1
-	VPERM2I128     $0x31, Y1, Y0, Y2
-	VPERM2I128     $0x20, Y1, Y0, Y0
-	VPADDD         Y2, Y0, Y0
-	VBROADCASTSS   32(BX), Y8
-	VPBROADCASTD   40(BX), Y3
-	VPSRAD         $0x03, Y3, Y5
-	VPADDD         Y5, Y0, Y0
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	VMOVDQU        4(AX), X8
+	VBROADCASTI128 4(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        4(AX)(CX*1), X9
+	VBROADCASTI128 4(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        4(AX)(CX*2), X10
+	VBROADCASTI128 4(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        4(AX)(BX*1), X11
+	VBROADCASTI128 4(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
 	VCVTDQ2PS      Y0, Y0
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, (CX), X7, X7
-	VPINSRW        $0x01, (CX)(DX*1), X7, X7
-	VPINSRW        $0x02, (CX)(DX*2), X7, X7
-	VPINSRW        $0x03, (CX)(R9*1), X7, X7
-	VPINSRW        $0x04, (R8), X7, X7
-	VPINSRW        $0x05, (R8)(DX*1), X7, X7
-	VPINSRW        $0x06, (R8)(DX*2), X7, X7
-	VPINSRW        $0x07, (R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y7, Y8, Y7
-	VFMADD231PS    Y0, Y7, Y15
-	ADDQ           $0x00000016, CX
-	ADDQ           $0x00000016, R8
-	ADDQ           $0x00000030, BX
-	DECQ           SI
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    Y9, Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    Y9, Y13, Y6
+	ADDQ           $0x00000014, AX
+	ADDQ           $0x00000014, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R8
 	JNZ            step
-	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
 	VZEROUPPER
 	RET
 
-DATA bitByte<>+0(SB)/4, $0x00000000
-DATA bitByte<>+4(SB)/4, $0x00000000
-DATA bitByte<>+8(SB)/4, $0x01010101
-DATA bitByte<>+12(SB)/4, $0x01010101
-DATA bitByte<>+16(SB)/4, $0x02020202
-DATA bitByte<>+20(SB)/4, $0x02020202
-DATA bitByte<>+24(SB)/4, $0x03030303
-DATA bitByte<>+28(SB)/4, $0x03030303
-GLOBL bitByte<>(SB), RODATA|NOPTR, $32
+// func directQ4_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_1x4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	VMOVDQU        4(AX), X8
+	VBROADCASTI128 4(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        4(AX)(CX*1), X9
+	VBROADCASTI128 4(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        4(AX)(CX*2), X10
+	VBROADCASTI128 4(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        4(AX)(BX*1), X11
+	VBROADCASTI128 4(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    Y9, Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    Y9, Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   36(SI)(DI*2), Y13
+	VFMADD231PS    Y9, Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   36(SI)(R8*1), Y13
+	VFMADD231PS    Y9, Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	ADDQ           $0x00000014, AX
+	ADDQ           $0x00000014, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ5_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ5_0x1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R9
+	VMOVD        R9, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ           (AX)(R8*1), R9
+	LEAQ           (DX)(R8*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(CX*1)
+	PREFETCHT0     (R9)(CX*2)
+	PREFETCHT0     (R9)(BX*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	VMOVDQU        (SI), Y10
+	VMOVDQU        bitOfByte<>+0(SB), Y12
+	VMOVDQU        bitByte<>+0(SB), Y13
+	VBROADCASTI128 6(AX), Y0
+	VPSRLVD        laneShift<>+0(SB), Y0, Y0
+	VPAND          Y14, Y0, Y0
+	VPBROADCASTD   2(AX), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y0, Y0
+	VPMADDUBSW     Y10, Y0, Y0
+	VBROADCASTI128 6(AX)(CX*1), Y3
+	VPSRLVD        laneShift<>+0(SB), Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPBROADCASTD   2(AX)(CX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y3, Y3
+	VPMADDUBSW     Y10, Y3, Y3
+	VPUNPCKLDQ     Y3, Y0, Y6
+	VPUNPCKHDQ     Y3, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VBROADCASTI128 6(AX)(CX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y14, Y4, Y4
+	VPBROADCASTD   2(AX)(CX*2), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y4, Y4
+	VPMADDUBSW     Y10, Y4, Y4
+	VBROADCASTI128 6(AX)(BX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPBROADCASTD   2(AX)(BX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y5, Y5
+	VPMADDUBSW     Y10, Y5, Y5
+	VPUNPCKLDQ     Y5, Y4, Y6
+	VPUNPCKHDQ     Y5, Y4, Y4
+	VPADDW         Y6, Y4, Y4
+	VPUNPCKLQDQ    Y4, Y0, Y6
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VBROADCASTI128 6(DX), Y1
+	VPSRLVD        laneShift<>+0(SB), Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPBROADCASTD   2(DX), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y1, Y1
+	VPMADDUBSW     Y10, Y1, Y1
+	VBROADCASTI128 6(DX)(CX*1), Y3
+	VPSRLVD        laneShift<>+0(SB), Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPBROADCASTD   2(DX)(CX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y3, Y3
+	VPMADDUBSW     Y10, Y3, Y3
+	VPUNPCKLDQ     Y3, Y1, Y6
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y6, Y1, Y1
+	VBROADCASTI128 6(DX)(CX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y14, Y4, Y4
+	VPBROADCASTD   2(DX)(CX*2), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y4, Y4
+	VPMADDUBSW     Y10, Y4, Y4
+	VBROADCASTI128 6(DX)(BX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPBROADCASTD   2(DX)(BX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y5, Y5
+	VPMADDUBSW     Y10, Y5, Y5
+	VPUNPCKLDQ     Y5, Y4, Y6
+	VPUNPCKHDQ     Y5, Y4, Y4
+	VPADDW         Y6, Y4, Y4
+	VPUNPCKLQDQ    Y4, Y1, Y6
+	VPUNPCKHQDQ    Y4, Y1, Y1
+	VPADDW         Y6, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPERM2I128     $0x21, Y1, Y0, Y2
+	VPBLENDD       $0xf0, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y10
+	VPSRAD         $0x03, Y10, Y10
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y10
+	VMULPS         Y8, Y10, Y10
+	VFMADD231PS    Y0, Y10, Y15
+	ADDQ           $0x00000016, AX
+	ADDQ           $0x00000016, DX
+	ADDQ           $0x00000030, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
 
 DATA bitOfByte<>+0(SB)/4, $0x08040201
 DATA bitOfByte<>+4(SB)/4, $0x80402010
@@ -6625,6 +7909,26 @@ DATA bitOfByte<>+24(SB)/4, $0x08040201
 DATA bitOfByte<>+28(SB)/4, $0x80402010
 GLOBL bitOfByte<>(SB), RODATA|NOPTR, $32
 
+DATA bitByte<>+0(SB)/4, $0x00000000
+DATA bitByte<>+4(SB)/4, $0x00000000
+DATA bitByte<>+8(SB)/4, $0x01010101
+DATA bitByte<>+12(SB)/4, $0x01010101
+DATA bitByte<>+16(SB)/4, $0x02020202
+DATA bitByte<>+20(SB)/4, $0x02020202
+DATA bitByte<>+24(SB)/4, $0x03030303
+DATA bitByte<>+28(SB)/4, $0x03030303
+GLOBL bitByte<>(SB), RODATA|NOPTR, $32
+
+DATA laneShift<>+0(SB)/4, $0x00000000
+DATA laneShift<>+4(SB)/4, $0x00000000
+DATA laneShift<>+8(SB)/4, $0x00000000
+DATA laneShift<>+12(SB)/4, $0x00000000
+DATA laneShift<>+16(SB)/4, $0x00000004
+DATA laneShift<>+20(SB)/4, $0x00000004
+DATA laneShift<>+24(SB)/4, $0x00000004
+DATA laneShift<>+28(SB)/4, $0x00000004
+GLOBL laneShift<>(SB), RODATA|NOPTR, $32
+
 DATA sixteens<>+0(SB)/4, $0x10101010
 DATA sixteens<>+4(SB)/4, $0x10101010
 DATA sixteens<>+8(SB)/4, $0x10101010
@@ -6635,217 +7939,4162 @@ DATA sixteens<>+24(SB)/4, $0x10101010
 DATA sixteens<>+28(SB)/4, $0x10101010
 GLOBL sixteens<>(SB), RODATA|NOPTR, $32
 
-// func singleQ5_1(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ5_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ5_1(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R8
-	LEAQ         (DX)(DX*2), R9
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
+TEXT ·directQ5_0x2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
 	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ           (CX)(DI*1), R10
-	LEAQ           (R8)(DI*1), R11
+	LEAQ           (AX)(R9*1), R10
+	LEAQ           (DX)(R9*1), R11
 	PREFETCHT0     (R10)
-	PREFETCHT0     (R10)(DX*1)
-	PREFETCHT0     (R10)(DX*2)
-	PREFETCHT0     (R10)(R9*1)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
 	PREFETCHT0     (R11)
-	PREFETCHT0     (R11)(DX*1)
-	PREFETCHT0     (R11)(DX*2)
-	PREFETCHT0     (R11)(R9*1)
-	VMOVDQU        (BX), Y12
-	VBROADCASTI128 8(CX), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   4(CX), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 8(CX)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   4(CX)(DX*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y0
-	VBROADCASTI128 8(CX)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   4(CX)(DX*2), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 8(CX)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   4(CX)(R9*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y0, Y0
-	VPMADDWD       Y14, Y0, Y0
-	VBROADCASTI128 8(R8), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   4(R8), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 8(R8)(DX*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   4(R8)(DX*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y1
-	VBROADCASTI128 8(R8)(DX*2), Y4
-	VPSRLVD        laneShift<>+0(SB), Y4, Y4
-	VPAND          Y13, Y4, Y4
-	VPBROADCASTD   4(R8)(DX*2), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y4, Y4
-	VPMADDUBSW     Y12, Y4, Y4
-	VBROADCASTI128 8(R8)(R9*1), Y5
-	VPSRLVD        laneShift<>+0(SB), Y5, Y5
-	VPAND          Y13, Y5, Y5
-	VPBROADCASTD   4(R8)(R9*1), Y11
-	VPSHUFB        bitByte<>+0(SB), Y11, Y11
-	VPAND          bitOfByte<>+0(SB), Y11, Y11
-	VPCMPEQB       bitOfByte<>+0(SB), Y11, Y11
-	VPAND          sixteens<>+0(SB), Y11, Y11
-	VPOR           Y11, Y5, Y5
-	VPMADDUBSW     Y12, Y5, Y5
-	VPHADDW        Y5, Y4, Y6
-	VPHADDW        Y6, Y1, Y1
-	VPMADDWD       Y14, Y1, Y1
-	VPERM2I128     $0x31, Y1, Y0, Y2
-	VPERM2I128     $0x20, Y1, Y0, Y0
-	VPADDD         Y2, Y0, Y0
-	VBROADCASTSS   32(BX), Y8
-	VCVTDQ2PS      Y0, Y0
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, (CX), X7, X7
-	VPINSRW        $0x01, (CX)(DX*1), X7, X7
-	VPINSRW        $0x02, (CX)(DX*2), X7, X7
-	VPINSRW        $0x03, (CX)(R9*1), X7, X7
-	VPINSRW        $0x04, (R8), X7, X7
-	VPINSRW        $0x05, (R8)(DX*1), X7, X7
-	VPINSRW        $0x06, (R8)(DX*2), X7, X7
-	VPINSRW        $0x07, (R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VMULPS         Y7, Y8, Y7
-	VFMADD231PS    Y0, Y7, Y15
-	VBROADCASTSS   36(BX), Y8
-	VPXOR          X7, X7, X7
-	VPINSRW        $0x00, 2(CX), X7, X7
-	VPINSRW        $0x01, 2(CX)(DX*1), X7, X7
-	VPINSRW        $0x02, 2(CX)(DX*2), X7, X7
-	VPINSRW        $0x03, 2(CX)(R9*1), X7, X7
-	VPINSRW        $0x04, 2(R8), X7, X7
-	VPINSRW        $0x05, 2(R8)(DX*1), X7, X7
-	VPINSRW        $0x06, 2(R8)(DX*2), X7, X7
-	VPINSRW        $0x07, 2(R8)(R9*1), X7, X7
-	VCVTPH2PS      X7, Y7
-	VFMADD231PS    Y7, Y8, Y15
-	ADDQ           $0x00000018, CX
-	ADDQ           $0x00000018, R8
-	ADDQ           $0x00000030, BX
-	DECQ           SI
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	VMOVD          2(AX), X15
+	VMOVD          2(DX), X12
+	VPINSRD        $0x01, 2(AX)(CX*1), X15, X15
+	VPINSRD        $0x01, 2(DX)(CX*1), X12, X12
+	VPINSRD        $0x02, 2(AX)(CX*2), X15, X15
+	VPINSRD        $0x02, 2(DX)(CX*2), X12, X12
+	VPINSRD        $0x03, 2(AX)(BX*1), X15, X15
+	VPINSRD        $0x03, 2(DX)(BX*1), X12, X12
+	VINSERTI128    $0x01, X12, Y15, Y15
+	VMOVDQU        6(AX), X8
+	VBROADCASTI128 6(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        6(AX)(CX*1), X9
+	VBROADCASTI128 6(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        6(AX)(CX*2), X10
+	VBROADCASTI128 6(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        6(AX)(BX*1), X11
+	VBROADCASTI128 6(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y11, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y0, Y2, Y2
+	VPADDD         Y1, Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	ADDQ           $0x00000016, AX
+	ADDQ           $0x00000016, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R8
 	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+DATA bitsLow<>+0(SB)/4, $0x08040201
+DATA bitsLow<>+4(SB)/4, $0x08040201
+DATA bitsLow<>+8(SB)/4, $0x08040201
+DATA bitsLow<>+12(SB)/4, $0x08040201
+DATA bitsLow<>+16(SB)/4, $0x08040201
+DATA bitsLow<>+20(SB)/4, $0x08040201
+DATA bitsLow<>+24(SB)/4, $0x08040201
+DATA bitsLow<>+28(SB)/4, $0x08040201
+GLOBL bitsLow<>(SB), RODATA|NOPTR, $32
+
+DATA bitsHigh<>+0(SB)/4, $0x80402010
+DATA bitsHigh<>+4(SB)/4, $0x80402010
+DATA bitsHigh<>+8(SB)/4, $0x80402010
+DATA bitsHigh<>+12(SB)/4, $0x80402010
+DATA bitsHigh<>+16(SB)/4, $0x80402010
+DATA bitsHigh<>+20(SB)/4, $0x80402010
+DATA bitsHigh<>+24(SB)/4, $0x80402010
+DATA bitsHigh<>+28(SB)/4, $0x80402010
+GLOBL bitsHigh<>(SB), RODATA|NOPTR, $32
+
+// func directQ5_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ5_0x4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	VMOVD          2(AX), X15
+	VMOVD          2(DX), X12
+	VPINSRD        $0x01, 2(AX)(CX*1), X15, X15
+	VPINSRD        $0x01, 2(DX)(CX*1), X12, X12
+	VPINSRD        $0x02, 2(AX)(CX*2), X15, X15
+	VPINSRD        $0x02, 2(DX)(CX*2), X12, X12
+	VPINSRD        $0x03, 2(AX)(BX*1), X15, X15
+	VPINSRD        $0x03, 2(DX)(BX*1), X12, X12
+	VINSERTI128    $0x01, X12, Y15, Y15
+	VMOVDQU        6(AX), X8
+	VBROADCASTI128 6(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        6(AX)(CX*1), X9
+	VBROADCASTI128 6(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        6(AX)(CX*2), X10
+	VBROADCASTI128 6(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        6(AX)(BX*1), X11
+	VBROADCASTI128 6(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPBROADCASTD   40(SI), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VPBROADCASTD   40(SI)(DI*2), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VPBROADCASTD   40(SI)(R8*1), Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	ADDQ           $0x00000016, AX
+	ADDQ           $0x00000016, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ5_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ5_1x1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R9
+	VMOVD        R9, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ           (AX)(R8*1), R9
+	LEAQ           (DX)(R8*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(CX*1)
+	PREFETCHT0     (R9)(CX*2)
+	PREFETCHT0     (R9)(BX*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	VMOVDQU        (SI), Y10
+	VMOVDQU        bitOfByte<>+0(SB), Y12
+	VMOVDQU        bitByte<>+0(SB), Y13
+	VBROADCASTI128 8(AX), Y0
+	VPSRLVD        laneShift<>+0(SB), Y0, Y0
+	VPAND          Y14, Y0, Y0
+	VPBROADCASTD   4(AX), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y0, Y0
+	VPMADDUBSW     Y10, Y0, Y0
+	VBROADCASTI128 8(AX)(CX*1), Y3
+	VPSRLVD        laneShift<>+0(SB), Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPBROADCASTD   4(AX)(CX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y3, Y3
+	VPMADDUBSW     Y10, Y3, Y3
+	VPUNPCKLDQ     Y3, Y0, Y6
+	VPUNPCKHDQ     Y3, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VBROADCASTI128 8(AX)(CX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y14, Y4, Y4
+	VPBROADCASTD   4(AX)(CX*2), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y4, Y4
+	VPMADDUBSW     Y10, Y4, Y4
+	VBROADCASTI128 8(AX)(BX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPBROADCASTD   4(AX)(BX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y5, Y5
+	VPMADDUBSW     Y10, Y5, Y5
+	VPUNPCKLDQ     Y5, Y4, Y6
+	VPUNPCKHDQ     Y5, Y4, Y4
+	VPADDW         Y6, Y4, Y4
+	VPUNPCKLQDQ    Y4, Y0, Y6
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y6, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VBROADCASTI128 8(DX), Y1
+	VPSRLVD        laneShift<>+0(SB), Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPBROADCASTD   4(DX), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y1, Y1
+	VPMADDUBSW     Y10, Y1, Y1
+	VBROADCASTI128 8(DX)(CX*1), Y3
+	VPSRLVD        laneShift<>+0(SB), Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPBROADCASTD   4(DX)(CX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y3, Y3
+	VPMADDUBSW     Y10, Y3, Y3
+	VPUNPCKLDQ     Y3, Y1, Y6
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y6, Y1, Y1
+	VBROADCASTI128 8(DX)(CX*2), Y4
+	VPSRLVD        laneShift<>+0(SB), Y4, Y4
+	VPAND          Y14, Y4, Y4
+	VPBROADCASTD   4(DX)(CX*2), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y4, Y4
+	VPMADDUBSW     Y10, Y4, Y4
+	VBROADCASTI128 8(DX)(BX*1), Y5
+	VPSRLVD        laneShift<>+0(SB), Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPBROADCASTD   4(DX)(BX*1), Y9
+	VPSHUFB        Y13, Y9, Y9
+	VPAND          Y12, Y9, Y9
+	VPCMPEQB       Y12, Y9, Y9
+	VPAND          sixteens<>+0(SB), Y9, Y9
+	VPOR           Y9, Y5, Y5
+	VPMADDUBSW     Y10, Y5, Y5
+	VPUNPCKLDQ     Y5, Y4, Y6
+	VPUNPCKHDQ     Y5, Y4, Y4
+	VPADDW         Y6, Y4, Y4
+	VPUNPCKLQDQ    Y4, Y1, Y6
+	VPUNPCKHQDQ    Y4, Y1, Y1
+	VPADDW         Y6, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPERM2I128     $0x21, Y1, Y0, Y2
+	VPBLENDD       $0xf0, Y1, Y0, Y0
+	VPADDD         Y2, Y0, Y0
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y10
+	VMULPS         Y8, Y10, Y10
+	VFMADD231PS    Y0, Y10, Y15
+	VBROADCASTSS   36(SI), Y10
+	VFMADD231PS    Y9, Y10, Y15
+	ADDQ           $0x00000018, AX
+	ADDQ           $0x00000018, DX
+	ADDQ           $0x00000030, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
 	VZEROUPPER
 	RET
 
-// func singleQ4_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ5_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ4_K(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R9
-	LEAQ         (DX)(DX*2), R10
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+TEXT ·directQ5_1x2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ         (CX)(DI*1), R11
-	LEAQ         (R9)(DI*1), R12
+	LEAQ           (AX)(R9*1), R10
+	LEAQ           (DX)(R9*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	VMOVD          4(AX), X15
+	VMOVD          4(DX), X12
+	VPINSRD        $0x01, 4(AX)(CX*1), X15, X15
+	VPINSRD        $0x01, 4(DX)(CX*1), X12, X12
+	VPINSRD        $0x02, 4(AX)(CX*2), X15, X15
+	VPINSRD        $0x02, 4(DX)(CX*2), X12, X12
+	VPINSRD        $0x03, 4(AX)(BX*1), X15, X15
+	VPINSRD        $0x03, 4(DX)(BX*1), X12, X12
+	VINSERTI128    $0x01, X12, Y15, Y15
+	VMOVDQU        8(AX), X8
+	VBROADCASTI128 8(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        8(AX)(CX*1), X9
+	VBROADCASTI128 8(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        8(AX)(CX*2), X10
+	VBROADCASTI128 8(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        8(AX)(BX*1), X11
+	VBROADCASTI128 8(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPAND          Y14, Y11, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y0, Y2, Y2
+	VPADDD         Y1, Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    Y9, Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    Y9, Y13, Y6
+	ADDQ           $0x00000018, AX
+	ADDQ           $0x00000018, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R8
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func directQ5_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ5_1x4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	VMOVD          4(AX), X15
+	VMOVD          4(DX), X12
+	VPINSRD        $0x01, 4(AX)(CX*1), X15, X15
+	VPINSRD        $0x01, 4(DX)(CX*1), X12, X12
+	VPINSRD        $0x02, 4(AX)(CX*2), X15, X15
+	VPINSRD        $0x02, 4(DX)(CX*2), X12, X12
+	VPINSRD        $0x03, 4(AX)(BX*1), X15, X15
+	VPINSRD        $0x03, 4(DX)(BX*1), X12, X12
+	VINSERTI128    $0x01, X12, Y15, Y15
+	VMOVDQU        8(AX), X8
+	VBROADCASTI128 8(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        8(AX)(CX*1), X9
+	VBROADCASTI128 8(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        8(AX)(CX*2), X10
+	VBROADCASTI128 8(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        8(AX)(BX*1), X11
+	VBROADCASTI128 8(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VPSHUFB        spread0<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPSHUFB        spread1<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPSHUFB        spread2<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsLow<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsLow<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPSHUFB        spread3<>+0(SB), Y15, Y13
+	VPAND          bitsHigh<>+0(SB), Y13, Y13
+	VPCMPEQB       bitsHigh<>+0(SB), Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPXOR          X8, X8, X8
+	VPINSRW        $0x00, (AX), X8, X8
+	VPINSRW        $0x01, (AX)(CX*1), X8, X8
+	VPINSRW        $0x02, (AX)(CX*2), X8, X8
+	VPINSRW        $0x03, (AX)(BX*1), X8, X8
+	VPINSRW        $0x04, (DX), X8, X8
+	VPINSRW        $0x05, (DX)(CX*1), X8, X8
+	VPINSRW        $0x06, (DX)(CX*2), X8, X8
+	VPINSRW        $0x07, (DX)(BX*1), X8, X8
+	VCVTPH2PS      X8, Y8
+	VPXOR          X9, X9, X9
+	VPINSRW        $0x00, 2(AX), X9, X9
+	VPINSRW        $0x01, 2(AX)(CX*1), X9, X9
+	VPINSRW        $0x02, 2(AX)(CX*2), X9, X9
+	VPINSRW        $0x03, 2(AX)(BX*1), X9, X9
+	VPINSRW        $0x04, 2(DX), X9, X9
+	VPINSRW        $0x05, 2(DX)(CX*1), X9, X9
+	VPINSRW        $0x06, 2(DX)(CX*2), X9, X9
+	VPINSRW        $0x07, 2(DX)(BX*1), X9, X9
+	VCVTPH2PS      X9, Y9
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    Y9, Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    Y9, Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   36(SI)(DI*2), Y13
+	VFMADD231PS    Y9, Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         Y8, Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   36(SI)(R8*1), Y13
+	VFMADD231PS    Y9, Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	ADDQ           $0x00000018, AX
+	ADDQ           $0x00000018, DX
+	ADDQ           $0x00000030, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ           (AX)(R8*1), R10
+	LEAQ           (DX)(R8*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(CX*1)
+	PREFETCHT0     64(R10)(CX*2)
+	PREFETCHT0     64(R10)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(CX*1)
+	PREFETCHT0     128(R10)(CX*2)
+	PREFETCHT0     128(R10)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	VMOVUPS        Y15, (R9)
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, (DX), Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R10
+	VMOVD          R10, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R9)
+	VMOVUPS        (R9), Y15
+	VBROADCASTI128 (SI), Y10
+	VBROADCASTI128 16(SI), Y11
+	VBROADCASTI128 48(SI), Y12
+	VBROADCASTI128 64(SI), Y13
+	VMOVDQU        16(AX), X1
+	VBROADCASTI128 16(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y1, Y1
+	VPAND          Y14, Y1, Y9
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPMADDUBSW     Y12, Y1, Y1
+	VPMADDUBSW     Y10, Y9, Y0
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y0, Y0
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        16(AX)(CX*1), X3
+	VBROADCASTI128 16(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y3, Y3
+	VPAND          Y14, Y3, Y9
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPMADDUBSW     Y12, Y3, Y3
+	VPMADDUBSW     Y10, Y9, Y2
+	VMOVDQU        32(AX)(CX*1), X8
+	VBROADCASTI128 32(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y2, Y2
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y8
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y9
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y9, Y1, Y1
+	VMOVDQU        16(AX)(CX*2), X5
+	VBROADCASTI128 16(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VPAND          Y14, Y5, Y9
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPMADDUBSW     Y10, Y9, Y4
+	VMOVDQU        32(AX)(CX*2), X8
+	VBROADCASTI128 32(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y4, Y4
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        16(AX)(BX*1), X7
+	VBROADCASTI128 16(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y7, Y7
+	VPAND          Y14, Y7, Y9
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VPMADDUBSW     Y12, Y7, Y7
+	VPMADDUBSW     Y10, Y9, Y6
+	VMOVDQU        32(AX)(BX*1), X8
+	VBROADCASTI128 32(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y6, Y6
+	VPADDW         Y8, Y7, Y7
+	VPUNPCKLDQ     Y6, Y4, Y8
+	VPUNPCKHDQ     Y6, Y4, Y4
+	VPADDW         Y8, Y4, Y4
+	VPUNPCKLDQ     Y7, Y5, Y9
+	VPUNPCKHDQ     Y7, Y5, Y5
+	VPADDW         Y9, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y8
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y9
+	VMULPS         512(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   36(SI), Y9
+	VFMADD231PS    576(R9), Y9, Y15
+	VPUNPCKLQDQ    Y5, Y1, Y8
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y8, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   80(SI), Y9
+	VMULPS         1152(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   84(SI), Y9
+	VFMADD231PS    1216(R9), Y9, Y15
+	VBROADCASTI128 96(SI), Y10
+	VBROADCASTI128 112(SI), Y11
+	VBROADCASTI128 144(SI), Y12
+	VBROADCASTI128 160(SI), Y13
+	VMOVDQU        48(AX), X1
+	VBROADCASTI128 48(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y1, Y1
+	VPAND          Y14, Y1, Y9
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPMADDUBSW     Y12, Y1, Y1
+	VPMADDUBSW     Y10, Y9, Y0
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y0, Y0
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        48(AX)(CX*1), X3
+	VBROADCASTI128 48(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y3, Y3
+	VPAND          Y14, Y3, Y9
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPMADDUBSW     Y12, Y3, Y3
+	VPMADDUBSW     Y10, Y9, Y2
+	VMOVDQU        64(AX)(CX*1), X8
+	VBROADCASTI128 64(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y2, Y2
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y8
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y9
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y9, Y1, Y1
+	VMOVDQU        48(AX)(CX*2), X5
+	VBROADCASTI128 48(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VPAND          Y14, Y5, Y9
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPMADDUBSW     Y10, Y9, Y4
+	VMOVDQU        64(AX)(CX*2), X8
+	VBROADCASTI128 64(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y4, Y4
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        48(AX)(BX*1), X7
+	VBROADCASTI128 48(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y7, Y7
+	VPAND          Y14, Y7, Y9
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VPMADDUBSW     Y12, Y7, Y7
+	VPMADDUBSW     Y10, Y9, Y6
+	VMOVDQU        64(AX)(BX*1), X8
+	VBROADCASTI128 64(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y6, Y6
+	VPADDW         Y8, Y7, Y7
+	VPUNPCKLDQ     Y6, Y4, Y8
+	VPUNPCKHDQ     Y6, Y4, Y4
+	VPADDW         Y8, Y4, Y4
+	VPUNPCKLDQ     Y7, Y5, Y9
+	VPUNPCKHDQ     Y7, Y5, Y5
+	VPADDW         Y9, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y8
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y9
+	VMULPS         1792(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   132(SI), Y9
+	VFMADD231PS    1856(R9), Y9, Y15
+	VPUNPCKLQDQ    Y5, Y1, Y8
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y8, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   176(SI), Y9
+	VMULPS         2432(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   180(SI), Y9
+	VFMADD231PS    2496(R9), Y9, Y15
+	VBROADCASTI128 192(SI), Y10
+	VBROADCASTI128 208(SI), Y11
+	VBROADCASTI128 240(SI), Y12
+	VBROADCASTI128 256(SI), Y13
+	VMOVDQU        80(AX), X1
+	VBROADCASTI128 80(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y1, Y1
+	VPAND          Y14, Y1, Y9
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPMADDUBSW     Y12, Y1, Y1
+	VPMADDUBSW     Y10, Y9, Y0
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y0, Y0
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        80(AX)(CX*1), X3
+	VBROADCASTI128 80(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y3, Y3
+	VPAND          Y14, Y3, Y9
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPMADDUBSW     Y12, Y3, Y3
+	VPMADDUBSW     Y10, Y9, Y2
+	VMOVDQU        96(AX)(CX*1), X8
+	VBROADCASTI128 96(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y2, Y2
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y8
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y9
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y9, Y1, Y1
+	VMOVDQU        80(AX)(CX*2), X5
+	VBROADCASTI128 80(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VPAND          Y14, Y5, Y9
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPMADDUBSW     Y10, Y9, Y4
+	VMOVDQU        96(AX)(CX*2), X8
+	VBROADCASTI128 96(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y4, Y4
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        80(AX)(BX*1), X7
+	VBROADCASTI128 80(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y7, Y7
+	VPAND          Y14, Y7, Y9
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VPMADDUBSW     Y12, Y7, Y7
+	VPMADDUBSW     Y10, Y9, Y6
+	VMOVDQU        96(AX)(BX*1), X8
+	VBROADCASTI128 96(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y6, Y6
+	VPADDW         Y8, Y7, Y7
+	VPUNPCKLDQ     Y6, Y4, Y8
+	VPUNPCKHDQ     Y6, Y4, Y4
+	VPADDW         Y8, Y4, Y4
+	VPUNPCKLDQ     Y7, Y5, Y9
+	VPUNPCKHDQ     Y7, Y5, Y5
+	VPADDW         Y9, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y8
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y9
+	VMULPS         3072(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   228(SI), Y9
+	VFMADD231PS    3136(R9), Y9, Y15
+	VPUNPCKLQDQ    Y5, Y1, Y8
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y8, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   272(SI), Y9
+	VMULPS         3712(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   276(SI), Y9
+	VFMADD231PS    3776(R9), Y9, Y15
+	VBROADCASTI128 288(SI), Y10
+	VBROADCASTI128 304(SI), Y11
+	VBROADCASTI128 336(SI), Y12
+	VBROADCASTI128 352(SI), Y13
+	VMOVDQU        112(AX), X1
+	VBROADCASTI128 112(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y1, Y1
+	VPAND          Y14, Y1, Y9
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VPMADDUBSW     Y12, Y1, Y1
+	VPMADDUBSW     Y10, Y9, Y0
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y0, Y0
+	VPADDW         Y8, Y1, Y1
+	VMOVDQU        112(AX)(CX*1), X3
+	VBROADCASTI128 112(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y3, Y3
+	VPAND          Y14, Y3, Y9
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VPMADDUBSW     Y12, Y3, Y3
+	VPMADDUBSW     Y10, Y9, Y2
+	VMOVDQU        128(AX)(CX*1), X8
+	VBROADCASTI128 128(DX)(CX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y2, Y2
+	VPADDW         Y8, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y8
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y9
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y9, Y1, Y1
+	VMOVDQU        112(AX)(CX*2), X5
+	VBROADCASTI128 112(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VPAND          Y14, Y5, Y9
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VPMADDUBSW     Y12, Y5, Y5
+	VPMADDUBSW     Y10, Y9, Y4
+	VMOVDQU        128(AX)(CX*2), X8
+	VBROADCASTI128 128(DX)(CX*2), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y4, Y4
+	VPADDW         Y8, Y5, Y5
+	VMOVDQU        112(AX)(BX*1), X7
+	VBROADCASTI128 112(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y7, Y7
+	VPAND          Y14, Y7, Y9
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VPMADDUBSW     Y12, Y7, Y7
+	VPMADDUBSW     Y10, Y9, Y6
+	VMOVDQU        128(AX)(BX*1), X8
+	VBROADCASTI128 128(DX)(BX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y8, Y8
+	VPAND          Y14, Y8, Y9
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPMADDUBSW     Y13, Y8, Y8
+	VPMADDUBSW     Y11, Y9, Y9
+	VPADDW         Y9, Y6, Y6
+	VPADDW         Y8, Y7, Y7
+	VPUNPCKLDQ     Y6, Y4, Y8
+	VPUNPCKHDQ     Y6, Y4, Y4
+	VPADDW         Y8, Y4, Y4
+	VPUNPCKLDQ     Y7, Y5, Y9
+	VPUNPCKHDQ     Y7, Y5, Y5
+	VPADDW         Y9, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y8
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y8, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y9
+	VMULPS         4352(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   324(SI), Y9
+	VFMADD231PS    4416(R9), Y9, Y15
+	VPUNPCKLQDQ    Y5, Y1, Y8
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y8, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   368(SI), Y9
+	VMULPS         4992(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   372(SI), Y9
+	VFMADD231PS    5056(R9), Y9, Y15
+	ADDQ           $0x00000090, AX
+	ADDQ           $0x00000090, DX
+	ADDQ           $0x00000180, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y15, (AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
+
+step:
+	LEAQ           (AX)(R9*1), R11
+	LEAQ           (DX)(R9*1), R12
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	VMOVUPS        Y7, (R10)
+	VMOVUPS        Y6, 32(R10)
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, (DX), Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R11
+	VMOVD          R11, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R10)
+	VMOVUPS        (R10), Y7
+	VMOVUPS        32(R10), Y6
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    576(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    576(R10), Y13, Y6
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   84(SI), Y13
+	VFMADD231PS    1216(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   84(SI)(DI*1), Y13
+	VFMADD231PS    1216(R10), Y13, Y6
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   132(SI), Y13
+	VFMADD231PS    1856(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   132(SI)(DI*1), Y13
+	VFMADD231PS    1856(R10), Y13, Y6
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   180(SI), Y13
+	VFMADD231PS    2496(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   180(SI)(DI*1), Y13
+	VFMADD231PS    2496(R10), Y13, Y6
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   228(SI), Y13
+	VFMADD231PS    3136(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   228(SI)(DI*1), Y13
+	VFMADD231PS    3136(R10), Y13, Y6
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   276(SI), Y13
+	VFMADD231PS    3776(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   276(SI)(DI*1), Y13
+	VFMADD231PS    3776(R10), Y13, Y6
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   324(SI), Y13
+	VFMADD231PS    4416(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   324(SI)(DI*1), Y13
+	VFMADD231PS    4416(R10), Y13, Y6
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   372(SI), Y13
+	VFMADD231PS    5056(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   372(SI)(DI*1), Y13
+	VFMADD231PS    5056(R10), Y13, Y6
+	ADDQ           $0x00000090, AX
+	ADDQ           $0x00000090, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R8
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func directQ4_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ4_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     64(R13)
+	PREFETCHT0     64(R13)(CX*1)
+	PREFETCHT0     64(R13)(CX*2)
+	PREFETCHT0     64(R13)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	PREFETCHT0     128(R13)
+	PREFETCHT0     128(R13)(CX*1)
+	PREFETCHT0     128(R13)(CX*2)
+	PREFETCHT0     128(R13)(BX*1)
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, (DX), Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R12
+	VMOVD          R12, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R11)
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   48(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   48(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   52(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   52(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   56(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   56(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   60(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   60(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   64(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   64(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   68(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   68(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   72(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   72(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   76(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   76(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    576(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    576(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   36(SI)(DI*2), Y13
+	VFMADD231PS    576(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   36(SI)(R8*1), Y13
+	VFMADD231PS    576(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   84(SI), Y13
+	VFMADD231PS    1216(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   84(SI)(DI*1), Y13
+	VFMADD231PS    1216(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   80(SI)(DI*2), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   84(SI)(DI*2), Y13
+	VFMADD231PS    1216(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   80(SI)(R8*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   84(SI)(R8*1), Y13
+	VFMADD231PS    1216(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   96(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   96(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   144(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   144(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   100(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   100(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   148(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   148(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   104(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   104(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   152(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   152(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   108(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   108(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   156(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   156(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   112(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   112(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   160(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   160(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   116(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   116(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   164(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   164(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   120(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   120(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   168(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   168(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   124(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   124(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   172(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   172(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   132(SI), Y13
+	VFMADD231PS    1856(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   132(SI)(DI*1), Y13
+	VFMADD231PS    1856(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   128(SI)(DI*2), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   132(SI)(DI*2), Y13
+	VFMADD231PS    1856(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   128(SI)(R8*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   132(SI)(R8*1), Y13
+	VFMADD231PS    1856(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   180(SI), Y13
+	VFMADD231PS    2496(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   180(SI)(DI*1), Y13
+	VFMADD231PS    2496(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   176(SI)(DI*2), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   180(SI)(DI*2), Y13
+	VFMADD231PS    2496(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   176(SI)(R8*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   180(SI)(R8*1), Y13
+	VFMADD231PS    2496(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   192(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   192(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   240(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   240(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   196(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   196(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   244(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   244(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   200(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   200(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   248(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   248(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   204(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   204(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   252(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   252(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   208(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   208(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   256(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   256(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   212(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   212(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   260(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   260(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   216(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   216(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   264(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   264(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   220(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   220(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   268(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   268(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   228(SI), Y13
+	VFMADD231PS    3136(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   228(SI)(DI*1), Y13
+	VFMADD231PS    3136(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   224(SI)(DI*2), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   228(SI)(DI*2), Y13
+	VFMADD231PS    3136(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   224(SI)(R8*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   228(SI)(R8*1), Y13
+	VFMADD231PS    3136(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   276(SI), Y13
+	VFMADD231PS    3776(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   276(SI)(DI*1), Y13
+	VFMADD231PS    3776(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   272(SI)(DI*2), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   276(SI)(DI*2), Y13
+	VFMADD231PS    3776(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   272(SI)(R8*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   276(SI)(R8*1), Y13
+	VFMADD231PS    3776(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   288(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   288(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   336(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   336(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   292(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   292(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   340(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   340(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   296(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   296(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   344(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   344(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   300(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   300(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   348(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   348(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   304(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   304(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   352(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   352(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y9, Y12
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   308(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   308(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   356(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   356(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   312(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   312(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   360(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   360(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   316(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   316(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   364(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   364(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   324(SI), Y13
+	VFMADD231PS    4416(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   324(SI)(DI*1), Y13
+	VFMADD231PS    4416(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   320(SI)(DI*2), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   324(SI)(DI*2), Y13
+	VFMADD231PS    4416(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   320(SI)(R8*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   324(SI)(R8*1), Y13
+	VFMADD231PS    4416(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   372(SI), Y13
+	VFMADD231PS    5056(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   372(SI)(DI*1), Y13
+	VFMADD231PS    5056(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   368(SI)(DI*2), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   372(SI)(DI*2), Y13
+	VFMADD231PS    5056(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   368(SI)(R8*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   372(SI)(R8*1), Y13
+	VFMADD231PS    5056(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	ADDQ           $0x00000090, AX
+	ADDQ           $0x00000090, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ5_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ5_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ         (AX)(R8*1), R10
+	LEAQ         (DX)(R8*1), R11
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R10)(CX*1)
+	PREFETCHT0   (R10)(CX*2)
+	PREFETCHT0   (R10)(BX*1)
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(DX*1)
-	PREFETCHT0   (R11)(DX*2)
-	PREFETCHT0   (R11)(R10*1)
-	PREFETCHT0   (R12)
-	PREFETCHT0   (R12)(DX*1)
-	PREFETCHT0   (R12)(DX*2)
-	PREFETCHT0   (R12)(R10*1)
+	PREFETCHT0   (R11)(CX*1)
+	PREFETCHT0   (R11)(CX*2)
+	PREFETCHT0   (R11)(BX*1)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   64(R10)(CX*1)
+	PREFETCHT0   64(R10)(CX*2)
+	PREFETCHT0   64(R10)(BX*1)
 	PREFETCHT0   64(R11)
-	PREFETCHT0   64(R11)(DX*1)
-	PREFETCHT0   64(R11)(DX*2)
-	PREFETCHT0   64(R11)(R10*1)
-	PREFETCHT0   64(R12)
-	PREFETCHT0   64(R12)(DX*1)
-	PREFETCHT0   64(R12)(DX*2)
-	PREFETCHT0   64(R12)(R10*1)
+	PREFETCHT0   64(R11)(CX*1)
+	PREFETCHT0   64(R11)(CX*2)
+	PREFETCHT0   64(R11)(BX*1)
+	PREFETCHT0   128(R10)
+	PREFETCHT0   128(R10)(CX*1)
+	PREFETCHT0   128(R10)(CX*2)
+	PREFETCHT0   128(R10)(BX*1)
 	PREFETCHT0   128(R11)
-	PREFETCHT0   128(R11)(DX*1)
-	PREFETCHT0   128(R11)(DX*2)
-	PREFETCHT0   128(R11)(R10*1)
-	PREFETCHT0   128(R12)
-	PREFETCHT0   128(R12)(DX*1)
-	PREFETCHT0   128(R12)(DX*2)
-	PREFETCHT0   128(R12)(R10*1)
-	VMOVDQU      (CX), X0
-	VINSERTI128  $0x01, (R9), Y0, Y0
-	VMOVDQU      (CX)(DX*1), X1
-	VINSERTI128  $0x01, (R9)(DX*1), Y1, Y1
-	VMOVDQU      (CX)(DX*2), X2
-	VINSERTI128  $0x01, (R9)(DX*2), Y2, Y2
-	VMOVDQU      (CX)(R10*1), X3
-	VINSERTI128  $0x01, (R9)(R10*1), Y3, Y3
+	PREFETCHT0   128(R11)(CX*1)
+	PREFETCHT0   128(R11)(CX*2)
+	PREFETCHT0   128(R11)(BX*1)
+	VMOVUPS      Y15, (R9)
+	VMOVDQU      (AX), X0
+	VINSERTI128  $0x01, (DX), Y0, Y0
+	VMOVDQU      (AX)(CX*1), X1
+	VINSERTI128  $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU      (AX)(CX*2), X2
+	VINSERTI128  $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU      (AX)(BX*1), X3
+	VINSERTI128  $0x01, (DX)(BX*1), Y3, Y3
 	VPUNPCKLDQ   Y1, Y0, Y4
 	VPUNPCKHDQ   Y1, Y0, Y5
 	VPUNPCKLDQ   Y3, Y2, Y6
@@ -6854,8 +12103,8 @@ step:
 	VPUNPCKHQDQ  Y6, Y4, Y1
 	VPUNPCKLQDQ  Y7, Y5, Y2
 	VPUNPCKHQDQ  Y7, Y5, Y3
-	MOVL         $0x0000ffff, R11
-	VMOVD        R11, X12
+	MOVL         $0x0000ffff, R10
+	VMOVD        R10, X12
 	VPBROADCASTD X12, Y12
 	VPAND        Y12, Y0, Y4
 	VPSRLD       $0x10, Y0, Y5
@@ -6864,23 +12113,23 @@ step:
 	VEXTRACTI128 $0x01, Y4, X5
 	VCVTPH2PS    X4, Y8
 	VCVTPH2PS    X5, Y9
-	MOVL         $0x80000000, R11
-	VMOVD        R11, X10
+	MOVL         $0x80000000, R10
+	VMOVD        R10, X10
 	VPBROADCASTD X10, Y10
 	VXORPS       Y10, Y9, Y9
-	MOVL         $0x3f3f3f3f, R11
-	VMOVD        R11, X12
+	MOVL         $0x3f3f3f3f, R10
+	VMOVD        R10, X12
 	VPBROADCASTD X12, Y12
 	VPAND        Y12, Y1, Y4
 	VPAND        Y12, Y2, Y5
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X12
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X12
 	VPBROADCASTD X12, Y12
 	VPAND        Y12, Y3, Y6
 	VPSRLD       $0x04, Y3, Y7
 	VPAND        Y12, Y7, Y7
-	MOVL         $0x30303030, R11
-	VMOVD        R11, X12
+	MOVL         $0x30303030, R10
+	VMOVD        R10, X12
 	VPBROADCASTD X12, Y12
 	VPSRLD       $0x02, Y1, Y0
 	VPAND        Y12, Y0, Y0
@@ -6888,1342 +12137,3864 @@ step:
 	VPSRLD       $0x02, Y2, Y0
 	VPAND        Y12, Y0, Y0
 	VPOR         Y0, Y7, Y7
-	MOVL         $0x000000ff, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x00, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 512(R8)
-	VPSRLD       $0x08, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 512(R9)
+	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1152(R8)
-	VPSRLD       $0x10, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 1152(R9)
+	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1792(R8)
-	VPSRLD       $0x18, Y4, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 1792(R9)
+	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 2432(R8)
-	VPSRLD       $0x00, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 2432(R9)
+	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3072(R8)
-	VPSRLD       $0x08, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 3072(R9)
+	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3712(R8)
-	VPSRLD       $0x10, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 3712(R9)
+	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4352(R8)
-	VPSRLD       $0x18, Y6, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 4352(R9)
+	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4992(R8)
-	VPSRLD       $0x00, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 4992(R9)
+	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 576(R8)
-	VPSRLD       $0x08, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 576(R9)
+	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1216(R8)
-	VPSRLD       $0x10, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 1216(R9)
+	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1856(R8)
-	VPSRLD       $0x18, Y5, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 1856(R9)
+	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 2496(R8)
-	VPSRLD       $0x00, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 2496(R9)
+	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3136(R8)
-	VPSRLD       $0x08, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 3136(R9)
+	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3776(R8)
-	VPSRLD       $0x10, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 3776(R9)
+	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 4416(R8)
-	VPSRLD       $0x18, Y7, Y0
-	VPAND        Y12, Y0, Y0
+	VMOVUPS      Y0, 4416(R9)
+	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 5056(R8)
-	VMOVDQU      (BX), Y12
-	VMOVDQU      16(CX), Y4
-	VPAND        Y13, Y4, Y4
+	VMOVUPS      Y0, 5056(R9)
+	VMOVUPS      (R9), Y15
+	VMOVDQU      (SI), Y12
+	VMOVDQU      48(SI), Y13
+	VMOVDQU      48(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      16(AX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      16(AX), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      48(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y11
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y11, Y1, Y1
+	VMOVDQU      48(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      16(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      48(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      48(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      16(DX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      16(DX), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      48(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y11
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y11, Y7, Y7
+	VMOVDQU      48(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      16(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      16(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 32(BX), Y8
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      48(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSLLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VPERM2I128   $0x21, Y6, Y0, Y10
+	VPBLENDD     $0xf0, Y6, Y0, Y0
+	VPADDD       Y10, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       512(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 36(BX), Y8
-	VFMADD231PS  576(R8), Y8, Y15
-	VMOVDQU      48(BX), Y12
-	VMOVDQU      16(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(CX)(DX*1), Y5
+	VBROADCASTSS 32(SI), Y9
+	VMULPS       512(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VBROADCASTSS 36(SI), Y9
+	VFMADD231PS  576(R9), Y9, Y15
+	VPERM2I128   $0x21, Y7, Y1, Y10
+	VPBLENDD     $0xf0, Y7, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 80(SI), Y9
+	VMULPS       1152(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VBROADCASTSS 84(SI), Y9
+	VFMADD231PS  1216(R9), Y9, Y15
+	VMOVDQU      96(SI), Y12
+	VMOVDQU      144(SI), Y13
+	VMOVDQU      80(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      16(AX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      16(AX), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      80(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y11
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y11, Y1, Y1
+	VMOVDQU      80(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      16(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(CX)(R10*1), Y5
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      80(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      80(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      16(DX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      16(DX), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      80(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y11
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y11, Y7, Y7
+	VMOVDQU      80(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      16(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      16(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      16(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 80(BX), Y8
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      80(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSLLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VPERM2I128   $0x21, Y6, Y0, Y10
+	VPBLENDD     $0xf0, Y6, Y0, Y0
+	VPADDD       Y10, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       1152(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 84(BX), Y8
-	VFMADD231PS  1216(R8), Y8, Y15
-	VMOVDQU      96(BX), Y12
-	VMOVDQU      48(CX), Y4
-	VPAND        Y13, Y4, Y4
+	VBROADCASTSS 128(SI), Y9
+	VMULPS       1792(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VBROADCASTSS 132(SI), Y9
+	VFMADD231PS  1856(R9), Y9, Y15
+	VPERM2I128   $0x21, Y7, Y1, Y10
+	VPBLENDD     $0xf0, Y7, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 176(SI), Y9
+	VMULPS       2432(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VBROADCASTSS 180(SI), Y9
+	VFMADD231PS  2496(R9), Y9, Y15
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      240(SI), Y13
+	VMOVDQU      112(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      16(AX), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      16(AX), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      112(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y11
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y11, Y1, Y1
+	VMOVDQU      112(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      48(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      112(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      112(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      16(DX), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      16(DX), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      112(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y11
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y11, Y7, Y7
+	VMOVDQU      112(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      48(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      48(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 128(BX), Y8
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      112(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSRLW       $0x01, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VPERM2I128   $0x21, Y6, Y0, Y10
+	VPBLENDD     $0xf0, Y6, Y0, Y0
+	VPADDD       Y10, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       1792(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 132(BX), Y8
-	VFMADD231PS  1856(R8), Y8, Y15
-	VMOVDQU      144(BX), Y12
-	VMOVDQU      48(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(DX*1), Y5
+	VBROADCASTSS 224(SI), Y9
+	VMULPS       3072(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VBROADCASTSS 228(SI), Y9
+	VFMADD231PS  3136(R9), Y9, Y15
+	VPERM2I128   $0x21, Y7, Y1, Y10
+	VPBLENDD     $0xf0, Y7, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 272(SI), Y9
+	VMULPS       3712(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VBROADCASTSS 276(SI), Y9
+	VFMADD231PS  3776(R9), Y9, Y15
+	VMOVDQU      288(SI), Y12
+	VMOVDQU      336(SI), Y13
+	VMOVDQU      144(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      16(AX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      16(AX), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      144(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(AX)(CX*1), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y11
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y11, Y1, Y1
+	VMOVDQU      144(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      48(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(AX)(CX*2), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(R10*1), Y5
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      144(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(AX)(BX*1), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      144(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      16(DX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      16(DX), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      144(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      16(DX)(CX*1), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y11
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y11, Y7, Y7
+	VMOVDQU      144(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      48(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      16(DX)(CX*2), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      48(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 176(BX), Y8
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      144(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      16(DX)(BX*1), Y10
+	VPSRLW       $0x03, Y10, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y11
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y11, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VPERM2I128   $0x21, Y6, Y0, Y10
+	VPBLENDD     $0xf0, Y6, Y0, Y0
+	VPADDD       Y10, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       2432(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 180(BX), Y8
-	VFMADD231PS  2496(R8), Y8, Y15
-	VMOVDQU      192(BX), Y12
-	VMOVDQU      80(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      80(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      80(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      80(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 224(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3072(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 228(BX), Y8
-	VFMADD231PS  3136(R8), Y8, Y15
-	VMOVDQU      240(BX), Y12
-	VMOVDQU      80(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      80(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      80(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      80(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 272(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3712(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 276(BX), Y8
-	VFMADD231PS  3776(R8), Y8, Y15
-	VMOVDQU      288(BX), Y12
-	VMOVDQU      112(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      112(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      112(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      112(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 320(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4352(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 324(BX), Y8
-	VFMADD231PS  4416(R8), Y8, Y15
-	VMOVDQU      336(BX), Y12
-	VMOVDQU      112(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      112(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      112(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      112(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 368(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4992(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 372(BX), Y8
-	VFMADD231PS  5056(R8), Y8, Y15
-	ADDQ         $0x00000090, CX
-	ADDQ         $0x00000090, R9
-	ADDQ         $0x00000180, BX
-	DECQ         SI
+	VBROADCASTSS 320(SI), Y9
+	VMULPS       4352(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VBROADCASTSS 324(SI), Y9
+	VFMADD231PS  4416(R9), Y9, Y15
+	VPERM2I128   $0x21, Y7, Y1, Y10
+	VPBLENDD     $0xf0, Y7, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 368(SI), Y9
+	VMULPS       4992(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VBROADCASTSS 372(SI), Y9
+	VFMADD231PS  5056(R9), Y9, Y15
+	ADDQ         $0x000000b0, AX
+	ADDQ         $0x000000b0, DX
+	ADDQ         $0x00000180, SI
+	DECQ         DI
 	JNZ          step
+	MOVQ         dst+0(FP), AX
 	VMOVUPS      Y15, (AX)
 	VZEROUPPER
 	RET
 
-// func singleQ5_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ5_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ5_K(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R9
-	LEAQ         (DX)(DX*2), R10
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
+TEXT ·directQ5_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
 	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+	VMOVD        R11, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
 
 step:
-	LEAQ         (CX)(DI*1), R11
-	LEAQ         (R9)(DI*1), R12
-	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(DX*1)
-	PREFETCHT0   (R11)(DX*2)
-	PREFETCHT0   (R11)(R10*1)
-	PREFETCHT0   (R12)
-	PREFETCHT0   (R12)(DX*1)
-	PREFETCHT0   (R12)(DX*2)
-	PREFETCHT0   (R12)(R10*1)
-	PREFETCHT0   64(R11)
-	PREFETCHT0   64(R11)(DX*1)
-	PREFETCHT0   64(R11)(DX*2)
-	PREFETCHT0   64(R11)(R10*1)
-	PREFETCHT0   64(R12)
-	PREFETCHT0   64(R12)(DX*1)
-	PREFETCHT0   64(R12)(DX*2)
-	PREFETCHT0   64(R12)(R10*1)
-	PREFETCHT0   128(R11)
-	PREFETCHT0   128(R11)(DX*1)
-	PREFETCHT0   128(R11)(DX*2)
-	PREFETCHT0   128(R11)(R10*1)
-	PREFETCHT0   128(R12)
-	PREFETCHT0   128(R12)(DX*1)
-	PREFETCHT0   128(R12)(DX*2)
-	PREFETCHT0   128(R12)(R10*1)
-	VMOVDQU      (CX), X0
-	VINSERTI128  $0x01, (R9), Y0, Y0
-	VMOVDQU      (CX)(DX*1), X1
-	VINSERTI128  $0x01, (R9)(DX*1), Y1, Y1
-	VMOVDQU      (CX)(DX*2), X2
-	VINSERTI128  $0x01, (R9)(DX*2), Y2, Y2
-	VMOVDQU      (CX)(R10*1), X3
-	VINSERTI128  $0x01, (R9)(R10*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	MOVL         $0x0000ffff, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y0, Y4
-	VPSRLD       $0x10, Y0, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VCVTPH2PS    X4, Y8
-	VCVTPH2PS    X5, Y9
-	MOVL         $0x80000000, R11
-	VMOVD        R11, X10
-	VPBROADCASTD X10, Y10
-	VXORPS       Y10, Y9, Y9
-	MOVL         $0x3f3f3f3f, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y1, Y4
-	VPAND        Y12, Y2, Y5
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y3, Y6
-	VPSRLD       $0x04, Y3, Y7
-	VPAND        Y12, Y7, Y7
-	MOVL         $0x30303030, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x02, Y1, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y6, Y6
-	VPSRLD       $0x02, Y2, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y7, Y7
-	MOVL         $0x000000ff, R11
-	VMOVD        R11, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x00, Y4, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 512(R8)
-	VPSRLD       $0x08, Y4, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1152(R8)
-	VPSRLD       $0x10, Y4, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1792(R8)
-	VPSRLD       $0x18, Y4, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 2432(R8)
-	VPSRLD       $0x00, Y6, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3072(R8)
-	VPSRLD       $0x08, Y6, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3712(R8)
-	VPSRLD       $0x10, Y6, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4352(R8)
-	VPSRLD       $0x18, Y6, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4992(R8)
-	VPSRLD       $0x00, Y5, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 576(R8)
-	VPSRLD       $0x08, Y5, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1216(R8)
-	VPSRLD       $0x10, Y5, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1856(R8)
-	VPSRLD       $0x18, Y5, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 2496(R8)
-	VPSRLD       $0x00, Y7, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3136(R8)
-	VPSRLD       $0x08, Y7, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3776(R8)
-	VPSRLD       $0x10, Y7, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 4416(R8)
-	VPSRLD       $0x18, Y7, Y0
-	VPAND        Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 5056(R8)
-	VMOVDQU      (BX), Y12
-	VMOVDQU      48(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      48(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      48(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      48(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 32(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       512(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 36(BX), Y8
-	VFMADD231PS  576(R8), Y8, Y15
-	VMOVDQU      48(BX), Y12
-	VMOVDQU      48(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      48(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      48(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      48(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      48(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSLLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 80(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       1152(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 84(BX), Y8
-	VFMADD231PS  1216(R8), Y8, Y15
-	VMOVDQU      96(BX), Y12
-	VMOVDQU      80(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      80(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      80(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      80(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 128(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       1792(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 132(BX), Y8
-	VFMADD231PS  1856(R8), Y8, Y15
-	VMOVDQU      144(BX), Y12
-	VMOVDQU      80(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      80(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      80(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      80(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      80(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSLLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 176(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       2432(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 180(BX), Y8
-	VFMADD231PS  2496(R8), Y8, Y15
-	VMOVDQU      192(BX), Y12
-	VMOVDQU      112(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      112(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      112(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      112(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 224(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3072(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 228(BX), Y8
-	VFMADD231PS  3136(R8), Y8, Y15
-	VMOVDQU      240(BX), Y12
-	VMOVDQU      112(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      112(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      112(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      112(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      112(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSRLW       $0x01, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 272(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3712(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 276(BX), Y8
-	VFMADD231PS  3776(R8), Y8, Y15
-	VMOVDQU      288(BX), Y12
-	VMOVDQU      144(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      144(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      144(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      144(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 320(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4352(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 324(BX), Y8
-	VFMADD231PS  4416(R8), Y8, Y15
-	VMOVDQU      336(BX), Y12
-	VMOVDQU      144(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(DX*1), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VMOVDQU      144(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(CX)(DX*2), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(CX)(R10*1), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y0, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      144(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(DX*1), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VMOVDQU      144(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      16(R9)(DX*2), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      144(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      16(R9)(R10*1), Y11
-	VPSRLW       $0x03, Y11, Y11
-	VPAND        sixteens<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPHADDW      Y6, Y1, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VPADDD       Y2, Y0, Y0
-	VBROADCASTSS 368(BX), Y8
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4992(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VBROADCASTSS 372(BX), Y8
-	VFMADD231PS  5056(R8), Y8, Y15
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, R9
-	ADDQ         $0x00000180, BX
-	DECQ         SI
-	JNZ          step
-	VMOVUPS      Y15, (AX)
+	LEAQ           (AX)(R9*1), R11
+	LEAQ           (DX)(R9*1), R12
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	VMOVUPS        Y7, (R10)
+	VMOVUPS        Y6, 32(R10)
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, (DX), Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R11
+	VMOVD          R11, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R11
+	VMOVD          R11, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R10)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R10)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R10)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R10)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R10)
+	VMOVUPS        (R10), Y7
+	VMOVUPS        32(R10), Y6
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R10)
+	VMOVDQU        Y9, 1952(R10)
+	VMOVDQU        Y10, 1984(R10)
+	VMOVDQU        Y11, 2016(R10)
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R10)
+	VMOVDQU        Y9, 2080(R10)
+	VMOVDQU        Y10, 2112(R10)
+	VMOVDQU        Y11, 2144(R10)
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        Y0, 640(R10)
+	VMOVDQU        Y1, 672(R10)
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y2, 704(R10)
+	VMOVDQU        Y3, 736(R10)
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPADDD         640(R10), Y0, Y0
+	VPADDD         672(R10), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         704(R10), Y2, Y2
+	VPADDD         736(R10), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    576(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    576(R10), Y13, Y6
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   84(SI), Y13
+	VFMADD231PS    1216(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   84(SI)(DI*1), Y13
+	VFMADD231PS    1216(R10), Y13, Y6
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        Y0, 640(R10)
+	VMOVDQU        Y1, 672(R10)
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y2, 704(R10)
+	VMOVDQU        Y3, 736(R10)
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPADDD         640(R10), Y0, Y0
+	VPADDD         672(R10), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         704(R10), Y2, Y2
+	VPADDD         736(R10), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   132(SI), Y13
+	VFMADD231PS    1856(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   132(SI)(DI*1), Y13
+	VFMADD231PS    1856(R10), Y13, Y6
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   180(SI), Y13
+	VFMADD231PS    2496(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   180(SI)(DI*1), Y13
+	VFMADD231PS    2496(R10), Y13, Y6
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        Y0, 640(R10)
+	VMOVDQU        Y1, 672(R10)
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y2, 704(R10)
+	VMOVDQU        Y3, 736(R10)
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPADDD         640(R10), Y0, Y0
+	VPADDD         672(R10), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         704(R10), Y2, Y2
+	VPADDD         736(R10), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   228(SI), Y13
+	VFMADD231PS    3136(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   228(SI)(DI*1), Y13
+	VFMADD231PS    3136(R10), Y13, Y6
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   276(SI), Y13
+	VFMADD231PS    3776(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   276(SI)(DI*1), Y13
+	VFMADD231PS    3776(R10), Y13, Y6
+	VMOVDQU        144(AX), X8
+	VBROADCASTI128 144(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        144(AX)(CX*1), X9
+	VBROADCASTI128 144(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        144(AX)(CX*2), X10
+	VBROADCASTI128 144(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        144(AX)(BX*1), X11
+	VBROADCASTI128 144(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        Y0, 640(R10)
+	VMOVDQU        Y1, 672(R10)
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y2, 704(R10)
+	VMOVDQU        Y3, 736(R10)
+	VMOVDQU        160(AX), X8
+	VBROADCASTI128 160(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        160(AX)(CX*1), X9
+	VBROADCASTI128 160(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        160(AX)(CX*2), X10
+	VBROADCASTI128 160(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        160(AX)(BX*1), X11
+	VBROADCASTI128 160(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y3, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPADDD         640(R10), Y0, Y0
+	VPADDD         672(R10), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         704(R10), Y2, Y2
+	VPADDD         736(R10), Y3, Y3
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y0, Y13, Y7
+	VBROADCASTSS   324(SI), Y13
+	VFMADD231PS    4416(R10), Y13, Y7
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y1, Y13, Y6
+	VBROADCASTSS   324(SI)(DI*1), Y13
+	VFMADD231PS    4416(R10), Y13, Y6
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y2, Y13, Y7
+	VBROADCASTSS   372(SI), Y13
+	VFMADD231PS    5056(R10), Y13, Y7
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y3, Y13, Y6
+	VBROADCASTSS   372(SI)(DI*1), Y13
+	VFMADD231PS    5056(R10), Y13, Y6
+	ADDQ           $0x000000b0, AX
+	ADDQ           $0x000000b0, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R8
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
 	VZEROUPPER
 	RET
 
-// func singleQ6_K(dst *float32, src *byte, stride int, acts *byte, steps int, ahead int, tmp *byte)
+// func directQ5_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·singleQ6_K(SB), NOSPLIT, $0-56
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         stride+16(FP), DX
-	MOVQ         acts+24(FP), BX
-	MOVQ         steps+32(FP), SI
-	MOVQ         ahead+40(FP), DI
-	MOVQ         tmp+48(FP), R8
-	LEAQ         (CX)(DX*4), R9
-	LEAQ         (DX)(DX*2), R10
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X13
-	VPBROADCASTD X13, Y13
-	VXORPS       Y15, Y15, Y15
+TEXT ·directQ5_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
 
 step:
-	LEAQ         (CX)(DI*1), R11
-	LEAQ         (R9)(DI*1), R12
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     64(R13)
+	PREFETCHT0     64(R13)(CX*1)
+	PREFETCHT0     64(R13)(CX*2)
+	PREFETCHT0     64(R13)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	PREFETCHT0     128(R13)
+	PREFETCHT0     128(R13)(CX*1)
+	PREFETCHT0     128(R13)(CX*2)
+	PREFETCHT0     128(R13)(BX*1)
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, (DX), Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R12
+	VMOVD          R12, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R12
+	VMOVD          R12, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R11)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R11)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R11)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R11)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R11)
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R11)
+	VMOVDQU        Y9, 1952(R11)
+	VMOVDQU        Y10, 1984(R11)
+	VMOVDQU        Y11, 2016(R11)
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R11)
+	VMOVDQU        Y9, 2080(R11)
+	VMOVDQU        Y10, 2112(R11)
+	VMOVDQU        Y11, 2144(R11)
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   48(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   48(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   52(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   52(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   56(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   56(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   60(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   60(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        Y4, 768(R11)
+	VMOVDQU        Y5, 800(R11)
+	VMOVDQU        Y6, 832(R11)
+	VMOVDQU        Y7, 864(R11)
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   64(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   64(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   68(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   68(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   72(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   72(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   76(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   76(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         768(R11), Y4, Y4
+	VPADDD         800(R11), Y5, Y5
+	VPADDD         832(R11), Y6, Y6
+	VPADDD         864(R11), Y7, Y7
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   36(SI), Y13
+	VFMADD231PS    576(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   36(SI)(DI*1), Y13
+	VFMADD231PS    576(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   36(SI)(DI*2), Y13
+	VFMADD231PS    576(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   36(SI)(R8*1), Y13
+	VFMADD231PS    576(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   84(SI), Y13
+	VFMADD231PS    1216(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   84(SI)(DI*1), Y13
+	VFMADD231PS    1216(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   80(SI)(DI*2), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   84(SI)(DI*2), Y13
+	VFMADD231PS    1216(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   80(SI)(R8*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   84(SI)(R8*1), Y13
+	VFMADD231PS    1216(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   96(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   96(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   144(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   144(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   100(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   100(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   148(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   148(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   104(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   104(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   152(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   152(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   108(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   108(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   156(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   156(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        Y4, 768(R11)
+	VMOVDQU        Y5, 800(R11)
+	VMOVDQU        Y6, 832(R11)
+	VMOVDQU        Y7, 864(R11)
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   112(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   112(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   160(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   160(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   116(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   116(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   164(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   164(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   120(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   120(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   168(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   168(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   124(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   124(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   172(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   172(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         768(R11), Y4, Y4
+	VPADDD         800(R11), Y5, Y5
+	VPADDD         832(R11), Y6, Y6
+	VPADDD         864(R11), Y7, Y7
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   132(SI), Y13
+	VFMADD231PS    1856(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   132(SI)(DI*1), Y13
+	VFMADD231PS    1856(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   128(SI)(DI*2), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   132(SI)(DI*2), Y13
+	VFMADD231PS    1856(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   128(SI)(R8*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   132(SI)(R8*1), Y13
+	VFMADD231PS    1856(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   180(SI), Y13
+	VFMADD231PS    2496(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   180(SI)(DI*1), Y13
+	VFMADD231PS    2496(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   176(SI)(DI*2), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   180(SI)(DI*2), Y13
+	VFMADD231PS    2496(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   176(SI)(R8*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   180(SI)(R8*1), Y13
+	VFMADD231PS    2496(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   192(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   192(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   240(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   240(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   196(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   196(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   244(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   244(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   200(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   200(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   248(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   248(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   204(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   204(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   252(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   252(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        Y4, 768(R11)
+	VMOVDQU        Y5, 800(R11)
+	VMOVDQU        Y6, 832(R11)
+	VMOVDQU        Y7, 864(R11)
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   208(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   208(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   256(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   256(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   212(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   212(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   260(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   260(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   216(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   216(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   264(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   264(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   220(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   220(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSRLW         $0x01, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   268(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   268(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         768(R11), Y4, Y4
+	VPADDD         800(R11), Y5, Y5
+	VPADDD         832(R11), Y6, Y6
+	VPADDD         864(R11), Y7, Y7
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   228(SI), Y13
+	VFMADD231PS    3136(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   228(SI)(DI*1), Y13
+	VFMADD231PS    3136(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   224(SI)(DI*2), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   228(SI)(DI*2), Y13
+	VFMADD231PS    3136(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   224(SI)(R8*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   228(SI)(R8*1), Y13
+	VFMADD231PS    3136(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   276(SI), Y13
+	VFMADD231PS    3776(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   276(SI)(DI*1), Y13
+	VFMADD231PS    3776(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   272(SI)(DI*2), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   276(SI)(DI*2), Y13
+	VFMADD231PS    3776(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   272(SI)(R8*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   276(SI)(R8*1), Y13
+	VFMADD231PS    3776(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	VMOVDQU        144(AX), X8
+	VBROADCASTI128 144(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        144(AX)(CX*1), X9
+	VBROADCASTI128 144(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        144(AX)(CX*2), X10
+	VBROADCASTI128 144(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        144(AX)(BX*1), X11
+	VBROADCASTI128 144(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   288(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   288(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   336(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   336(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   292(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   292(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   340(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   340(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   296(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   296(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   344(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   344(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   300(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   300(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   348(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   348(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VMOVDQU        Y0, 640(R11)
+	VMOVDQU        Y1, 672(R11)
+	VMOVDQU        Y2, 704(R11)
+	VMOVDQU        Y3, 736(R11)
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        Y4, 768(R11)
+	VMOVDQU        Y5, 800(R11)
+	VMOVDQU        Y6, 832(R11)
+	VMOVDQU        Y7, 864(R11)
+	VMOVDQU        160(AX), X8
+	VBROADCASTI128 160(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        160(AX)(CX*1), X9
+	VBROADCASTI128 160(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        160(AX)(CX*2), X10
+	VBROADCASTI128 160(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        160(AX)(BX*1), X11
+	VBROADCASTI128 160(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   304(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   304(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y4
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y5
+	VPBROADCASTD   352(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y6
+	VPBROADCASTD   352(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y7
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   308(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   308(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   356(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   356(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   312(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   312(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   360(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   360(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y13
+	VPADDW         Y13, Y7, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   316(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   316(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSRLW         $0x03, Y13, Y13
+	VPAND          sixteens<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   364(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   364(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         640(R11), Y0, Y0
+	VPADDD         672(R11), Y1, Y1
+	VPADDD         704(R11), Y2, Y2
+	VPADDD         736(R11), Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         768(R11), Y4, Y4
+	VPADDD         800(R11), Y5, Y5
+	VPADDD         832(R11), Y6, Y6
+	VPADDD         864(R11), Y7, Y7
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y0
+	VBROADCASTSS   324(SI), Y13
+	VFMADD231PS    4416(R11), Y13, Y0
+	VMOVUPS        Y0, (R11)
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y1
+	VBROADCASTSS   324(SI)(DI*1), Y13
+	VFMADD231PS    4416(R11), Y13, Y1
+	VMOVUPS        Y1, 32(R11)
+	VCVTDQ2PS      Y2, Y2
+	VBROADCASTSS   320(SI)(DI*2), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y2
+	VBROADCASTSS   324(SI)(DI*2), Y13
+	VFMADD231PS    4416(R11), Y13, Y2
+	VMOVUPS        Y2, 64(R11)
+	VCVTDQ2PS      Y3, Y3
+	VBROADCASTSS   320(SI)(R8*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y3
+	VBROADCASTSS   324(SI)(R8*1), Y13
+	VFMADD231PS    4416(R11), Y13, Y3
+	VMOVUPS        Y3, 96(R11)
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y4
+	VBROADCASTSS   372(SI), Y13
+	VFMADD231PS    5056(R11), Y13, Y4
+	VMOVUPS        Y4, (R11)
+	VCVTDQ2PS      Y5, Y5
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y5
+	VBROADCASTSS   372(SI)(DI*1), Y13
+	VFMADD231PS    5056(R11), Y13, Y5
+	VMOVUPS        Y5, 32(R11)
+	VCVTDQ2PS      Y6, Y6
+	VBROADCASTSS   368(SI)(DI*2), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y6
+	VBROADCASTSS   372(SI)(DI*2), Y13
+	VFMADD231PS    5056(R11), Y13, Y6
+	VMOVUPS        Y6, 64(R11)
+	VCVTDQ2PS      Y7, Y7
+	VBROADCASTSS   368(SI)(R8*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y7
+	VBROADCASTSS   372(SI)(R8*1), Y13
+	VFMADD231PS    5056(R11), Y13, Y7
+	VMOVUPS        Y7, 96(R11)
+	ADDQ           $0x000000b0, AX
+	ADDQ           $0x000000b0, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
+
+// func directQ6_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ6_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         steps+40(FP), DI
+	MOVQ         ahead+48(FP), R8
+	MOVQ         tmp+56(FP), R9
+	MOVL         $0x0f0f0f0f, R10
+	VMOVD        R10, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y15
+
+step:
+	LEAQ         (AX)(R8*1), R10
+	LEAQ         (DX)(R8*1), R11
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R10)(CX*1)
+	PREFETCHT0   (R10)(CX*2)
+	PREFETCHT0   (R10)(BX*1)
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(DX*1)
-	PREFETCHT0   (R11)(DX*2)
-	PREFETCHT0   (R11)(R10*1)
-	PREFETCHT0   (R12)
-	PREFETCHT0   (R12)(DX*1)
-	PREFETCHT0   (R12)(DX*2)
-	PREFETCHT0   (R12)(R10*1)
+	PREFETCHT0   (R11)(CX*1)
+	PREFETCHT0   (R11)(CX*2)
+	PREFETCHT0   (R11)(BX*1)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   64(R10)(CX*1)
+	PREFETCHT0   64(R10)(CX*2)
+	PREFETCHT0   64(R10)(BX*1)
 	PREFETCHT0   64(R11)
-	PREFETCHT0   64(R11)(DX*1)
-	PREFETCHT0   64(R11)(DX*2)
-	PREFETCHT0   64(R11)(R10*1)
-	PREFETCHT0   64(R12)
-	PREFETCHT0   64(R12)(DX*1)
-	PREFETCHT0   64(R12)(DX*2)
-	PREFETCHT0   64(R12)(R10*1)
+	PREFETCHT0   64(R11)(CX*1)
+	PREFETCHT0   64(R11)(CX*2)
+	PREFETCHT0   64(R11)(BX*1)
+	PREFETCHT0   128(R10)
+	PREFETCHT0   128(R10)(CX*1)
+	PREFETCHT0   128(R10)(CX*2)
+	PREFETCHT0   128(R10)(BX*1)
 	PREFETCHT0   128(R11)
-	PREFETCHT0   128(R11)(DX*1)
-	PREFETCHT0   128(R11)(DX*2)
-	PREFETCHT0   128(R11)(R10*1)
-	PREFETCHT0   128(R12)
-	PREFETCHT0   128(R12)(DX*1)
-	PREFETCHT0   128(R12)(DX*2)
-	PREFETCHT0   128(R12)(R10*1)
+	PREFETCHT0   128(R11)(CX*1)
+	PREFETCHT0   128(R11)(CX*2)
+	PREFETCHT0   128(R11)(BX*1)
+	PREFETCHT0   192(R10)
+	PREFETCHT0   192(R10)(CX*1)
+	PREFETCHT0   192(R10)(CX*2)
+	PREFETCHT0   192(R10)(BX*1)
 	PREFETCHT0   192(R11)
-	PREFETCHT0   192(R11)(DX*1)
-	PREFETCHT0   192(R11)(DX*2)
-	PREFETCHT0   192(R11)(R10*1)
-	PREFETCHT0   192(R12)
-	PREFETCHT0   192(R12)(DX*1)
-	PREFETCHT0   192(R12)(DX*2)
-	PREFETCHT0   192(R12)(R10*1)
+	PREFETCHT0   192(R11)(CX*1)
+	PREFETCHT0   192(R11)(CX*2)
+	PREFETCHT0   192(R11)(BX*1)
+	VMOVUPS      Y15, (R9)
 	VPXOR        X12, X12, X12
-	VPINSRW      $0x00, 208(CX), X12, X12
-	VPINSRW      $0x01, 208(CX)(DX*1), X12, X12
-	VPINSRW      $0x02, 208(CX)(DX*2), X12, X12
-	VPINSRW      $0x03, 208(CX)(R10*1), X12, X12
-	VPINSRW      $0x04, 208(R9), X12, X12
-	VPINSRW      $0x05, 208(R9)(DX*1), X12, X12
-	VPINSRW      $0x06, 208(R9)(DX*2), X12, X12
-	VPINSRW      $0x07, 208(R9)(R10*1), X12, X12
+	VPINSRW      $0x00, 208(AX), X12, X12
+	VPINSRW      $0x01, 208(AX)(CX*1), X12, X12
+	VPINSRW      $0x02, 208(AX)(CX*2), X12, X12
+	VPINSRW      $0x03, 208(AX)(BX*1), X12, X12
+	VPINSRW      $0x04, 208(DX), X12, X12
+	VPINSRW      $0x05, 208(DX)(CX*1), X12, X12
+	VPINSRW      $0x06, 208(DX)(CX*2), X12, X12
+	VPINSRW      $0x07, 208(DX)(BX*1), X12, X12
 	VCVTPH2PS    X12, Y12
-	VMOVDQU      192(CX), X0
-	VINSERTI128  $0x01, 192(R9), Y0, Y0
-	VMOVDQU      192(CX)(DX*1), X1
-	VINSERTI128  $0x01, 192(R9)(DX*1), Y1, Y1
-	VMOVDQU      192(CX)(DX*2), X2
-	VINSERTI128  $0x01, 192(R9)(DX*2), Y2, Y2
-	VMOVDQU      192(CX)(R10*1), X3
-	VINSERTI128  $0x01, 192(R9)(R10*1), Y3, Y3
+	VMULPS       twoToMinus24<>+0(SB), Y12, Y12
+	VMOVDQU      192(AX), X0
+	VINSERTI128  $0x01, 192(DX), Y0, Y0
+	VMOVDQU      192(AX)(CX*1), X1
+	VINSERTI128  $0x01, 192(DX)(CX*1), Y1, Y1
+	VMOVDQU      192(AX)(CX*2), X2
+	VINSERTI128  $0x01, 192(DX)(CX*2), Y2, Y2
+	VMOVDQU      192(AX)(BX*1), X3
+	VINSERTI128  $0x01, 192(DX)(BX*1), Y3, Y3
 	VPUNPCKLDQ   Y1, Y0, Y4
 	VPUNPCKHDQ   Y1, Y0, Y5
 	VPUNPCKLDQ   Y3, Y2, Y6
@@ -8232,771 +16003,845 @@ step:
 	VPUNPCKHQDQ  Y6, Y4, Y1
 	VPUNPCKLQDQ  Y7, Y5, Y2
 	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSLLD       $0x18, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VPSHUFB      byte0to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 512(R8)
-	VPSLLD       $0x10, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 512(R9)
+	VPSHUFB      byte1to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 576(R8)
-	VPSLLD       $0x08, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 576(R9)
+	VPSHUFB      byte2to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1152(R8)
-	VPSLLD       $0x00, Y0, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 1152(R9)
+	VPSHUFB      byte3to3<>+0(SB), Y0, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1216(R8)
-	VPSLLD       $0x18, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 1216(R9)
+	VPSHUFB      byte0to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1792(R8)
-	VPSLLD       $0x10, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 1792(R9)
+	VPSHUFB      byte1to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1856(R8)
-	VPSLLD       $0x08, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 1856(R9)
+	VPSHUFB      byte2to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 2432(R8)
-	VPSLLD       $0x00, Y1, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 2432(R9)
+	VPSHUFB      byte3to3<>+0(SB), Y1, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 2496(R8)
-	VPSLLD       $0x18, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 2496(R9)
+	VPSHUFB      byte0to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3072(R8)
-	VPSLLD       $0x10, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 3072(R9)
+	VPSHUFB      byte1to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3136(R8)
-	VPSLLD       $0x08, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 3136(R9)
+	VPSHUFB      byte2to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3712(R8)
-	VPSLLD       $0x00, Y2, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 3712(R9)
+	VPSHUFB      byte3to3<>+0(SB), Y2, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3776(R8)
-	VPSLLD       $0x18, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 3776(R9)
+	VPSHUFB      byte0to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4352(R8)
-	VPSLLD       $0x10, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 4352(R9)
+	VPSHUFB      byte1to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4416(R8)
-	VPSLLD       $0x08, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 4416(R9)
+	VPSHUFB      byte2to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4992(R8)
-	VPSLLD       $0x00, Y3, Y4
-	VPSRAD       $0x18, Y4, Y4
+	VMOVUPS      Y4, 4992(R9)
+	VPSHUFB      byte3to3<>+0(SB), Y3, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 5056(R8)
-	VMOVDQU      (BX), Y12
-	VMOVDQU      (CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VMOVUPS      Y4, 5056(R9)
+	VMOVUPS      (R9), Y15
+	VMOVDQU      (SI), Y12
+	VMOVDQU      96(SI), Y13
+	VMOVDQU      (AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      128(AX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      128(AX), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      (AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      128(AX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      128(AX)(CX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y10
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      (AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      128(AX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      128(AX)(CX*2), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      (CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      (AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      128(AX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      128(AX)(BX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDD       Y10, Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VMOVDQU      (DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      128(DX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      128(DX), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      (DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      128(DX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      128(DX)(CX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y10
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VMOVDQU      (DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      128(DX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      128(DX)(CX*2), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      (R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      (R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 32(BX), Y8
-	VPBROADCASTD 44(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      (DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      128(DX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      128(DX)(BX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDD       Y10, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDD       Y10, Y7, Y7
+	VPERM2I128   $0x31, Y6, Y0, Y4
+	VPERM2I128   $0x20, Y6, Y0, Y0
+	VPBROADCASTD 44(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       512(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 40(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       576(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      48(BX), Y12
-	VMOVDQU      32(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VBROADCASTSS 32(SI), Y9
+	VMULPS       512(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VPBROADCASTD 40(SI), Y8
+	VPBROADCASTD 44(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 32(SI), Y9
+	VMULPS       576(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	VPERM2I128   $0x31, Y7, Y1, Y4
+	VPERM2I128   $0x20, Y7, Y1, Y1
+	VPBROADCASTD 140(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      Y1, 640(R9)
+	VPBROADCASTD 136(SI), Y8
+	VPBROADCASTD 140(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMOVUPS      Y4, 672(R9)
+	VMOVDQU      48(SI), Y12
+	VMOVDQU      144(SI), Y13
+	VMOVDQU      32(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      128(AX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      128(AX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      32(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      128(AX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      128(AX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y10
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      32(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      128(AX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      128(AX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      32(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      32(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      128(AX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      128(AX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDD       Y10, Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VMOVDQU      32(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      128(DX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      128(DX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      32(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      128(DX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      128(DX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y10
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VMOVDQU      32(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
+	VPSRLW       $0x04, Y5, Y5
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      128(DX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      128(DX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      32(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      32(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 80(BX), Y8
-	VPBROADCASTD 92(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      32(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      128(DX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      128(DX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDD       Y10, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDD       Y10, Y7, Y7
+	VPERM2I128   $0x31, Y6, Y0, Y4
+	VPERM2I128   $0x20, Y6, Y0, Y0
+	VPBROADCASTD 92(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       1152(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 88(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       1216(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      96(BX), Y12
-	VMOVDQU      (CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (CX)(DX*1), Y5
+	VBROADCASTSS 80(SI), Y9
+	VMULPS       1152(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VPBROADCASTD 88(SI), Y8
+	VPBROADCASTD 92(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 80(SI), Y9
+	VMULPS       1216(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	VPERM2I128   $0x31, Y7, Y1, Y4
+	VPERM2I128   $0x20, Y7, Y1, Y1
+	VPBROADCASTD 188(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      640(R9), Y5
+	VBROADCASTSS 128(SI), Y9
+	VMULPS       1792(R9), Y9, Y9
+	VFMADD231PS  Y5, Y9, Y15
+	VMOVUPS      672(R9), Y5
+	VBROADCASTSS 128(SI), Y9
+	VMULPS       1856(R9), Y9, Y9
+	VFMADD231PS  Y5, Y9, Y15
+	VBROADCASTSS 176(SI), Y9
+	VMULPS       2432(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VPBROADCASTD 184(SI), Y8
+	VPBROADCASTD 188(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 176(SI), Y9
+	VMULPS       2496(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VMOVDQU      64(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      160(AX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      160(AX), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      64(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      160(AX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      160(AX)(CX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y10
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      64(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(DX*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      (CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX)(DX*2), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      160(AX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      160(AX)(CX*2), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (CX)(R10*1), Y5
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      64(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      160(AX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      160(AX)(BX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDD       Y10, Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VMOVDQU      64(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      160(DX), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      160(DX), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      64(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      160(DX)(CX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      160(DX)(CX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y10
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VMOVDQU      64(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(R10*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      (R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      160(DX)(CX*2), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      160(DX)(CX*2), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(DX*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      (R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9)(DX*2), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      (R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(R10*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 128(BX), Y8
-	VPBROADCASTD 140(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      64(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      160(DX)(BX*1), Y10
+	VPSLLW       $0x04, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      160(DX)(BX*1), Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDD       Y10, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDD       Y10, Y7, Y7
+	VPERM2I128   $0x31, Y6, Y0, Y4
+	VPERM2I128   $0x20, Y6, Y0, Y0
+	VPBROADCASTD 236(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       1792(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 136(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       1856(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      144(BX), Y12
-	VMOVDQU      32(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(CX)(DX*1), Y5
+	VBROADCASTSS 224(SI), Y9
+	VMULPS       3072(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VPBROADCASTD 232(SI), Y8
+	VPBROADCASTD 236(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 224(SI), Y9
+	VMULPS       3136(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	VPERM2I128   $0x31, Y7, Y1, Y4
+	VPERM2I128   $0x20, Y7, Y1, Y1
+	VPBROADCASTD 332(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      Y1, 640(R9)
+	VPBROADCASTD 328(SI), Y8
+	VPBROADCASTD 332(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMOVUPS      Y4, 672(R9)
+	VMOVDQU      240(SI), Y12
+	VMOVDQU      336(SI), Y13
+	VMOVDQU      96(AX), Y1
+	VPAND        Y14, Y1, Y0
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        Y14, Y1, Y1
+	VMOVDQU      160(AX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y0, Y0
+	VMOVDQU      160(AX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y1, Y1
+	VPMADDUBSW   Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y1, Y1
+	VMOVDQU      96(AX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      160(AX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      160(AX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y0, Y10
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VPADDW       Y10, Y0, Y0
+	VPMADDWD     ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ   Y3, Y1, Y10
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDW       Y10, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VMOVDQU      96(AX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      32(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(CX)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      160(AX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      160(AX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(CX)(R10*1), Y5
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      96(AX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      160(AX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      160(AX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y0, Y10
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPADDD       Y10, Y0, Y0
+	VPUNPCKLQDQ  Y5, Y1, Y10
+	VPUNPCKHQDQ  Y5, Y1, Y1
+	VPADDD       Y10, Y1, Y1
+	VMOVDQU      96(DX), Y7
+	VPAND        Y14, Y7, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y14, Y7, Y7
+	VMOVDQU      160(DX), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y6, Y6
+	VMOVDQU      160(DX), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y7, Y7
+	VPMADDUBSW   Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y7, Y7
+	VMOVDQU      96(DX)(CX*1), Y3
+	VPAND        Y14, Y3, Y2
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        Y14, Y3, Y3
+	VMOVDQU      160(DX)(CX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y2, Y2
+	VMOVDQU      160(DX)(CX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y3, Y3
+	VPMADDUBSW   Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y3, Y3
+	VPUNPCKLDQ   Y2, Y6, Y10
+	VPUNPCKHDQ   Y2, Y6, Y6
+	VPADDW       Y10, Y6, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ   Y3, Y7, Y10
+	VPUNPCKHDQ   Y3, Y7, Y7
+	VPADDW       Y10, Y7, Y7
+	VPMADDWD     ones16<>+0(SB), Y7, Y7
+	VMOVDQU      96(DX)(CX*2), Y5
+	VPAND        Y14, Y5, Y4
 	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(CX)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      32(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
+	VPAND        Y14, Y5, Y5
+	VMOVDQU      160(DX)(CX*2), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y4, Y4
+	VMOVDQU      160(DX)(CX*2), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y5, Y5
 	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      32(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      128(R9)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      32(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      128(R9)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 176(BX), Y8
-	VPBROADCASTD 188(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
+	VPMADDUBSW   Y13, Y5, Y5
+	VMOVDQU      96(DX)(BX*1), Y9
+	VPAND        Y14, Y9, Y8
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        Y14, Y9, Y9
+	VMOVDQU      160(DX)(BX*1), Y10
+	VPSLLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      160(DX)(BX*1), Y10
+	VPSRLW       $0x02, Y10, Y10
+	VPAND        fortyEights<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VPMADDUBSW   Y12, Y8, Y8
+	VPMADDUBSW   Y13, Y9, Y9
+	VPUNPCKLDQ   Y8, Y4, Y10
+	VPUNPCKHDQ   Y8, Y4, Y4
+	VPADDW       Y10, Y4, Y4
+	VPMADDWD     ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ   Y9, Y5, Y10
+	VPUNPCKHDQ   Y9, Y5, Y5
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ  Y4, Y6, Y10
+	VPUNPCKHQDQ  Y4, Y6, Y6
+	VPADDD       Y10, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y7, Y10
+	VPUNPCKHQDQ  Y5, Y7, Y7
+	VPADDD       Y10, Y7, Y7
+	VPERM2I128   $0x31, Y6, Y0, Y4
+	VPERM2I128   $0x20, Y6, Y0, Y0
+	VPBROADCASTD 284(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       2432(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 184(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       2496(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      192(BX), Y12
-	VMOVDQU      64(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      64(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      64(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(DX*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      64(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9)(DX*2), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(R10*1), Y11
-	VPSLLW       $0x04, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 224(BX), Y8
-	VPBROADCASTD 236(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3072(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 232(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       3136(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      240(BX), Y12
-	VMOVDQU      96(CX), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(CX)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      96(CX)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(CX)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      96(R9), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(R9)(DX*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(DX*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      96(R9)(DX*2), Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9)(DX*2), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(R9)(R10*1), Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(R10*1), Y11
-	VPSLLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 272(BX), Y8
-	VPBROADCASTD 284(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       3712(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 280(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       3776(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      288(BX), Y12
-	VMOVDQU      64(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(DX*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      64(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX)(DX*2), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(R10*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      64(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(DX*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      64(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9)(DX*2), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      64(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(R10*1), Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 320(BX), Y8
-	VPBROADCASTD 332(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4352(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 328(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       4416(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	VMOVDQU      336(BX), Y12
-	VMOVDQU      96(CX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(CX)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y0
-	VPMADDWD     Y14, Y0, Y0
-	VMOVDQU      96(CX)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(CX)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(CX)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(CX)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y0, Y0
-	VMOVDQU      96(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(R9)(DX*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(DX*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y1
-	VPMADDWD     Y14, Y1, Y1
-	VMOVDQU      96(R9)(DX*2), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        Y13, Y4, Y4
-	VMOVDQU      160(R9)(DX*2), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y4, Y4
-	VPMADDUBSW   Y12, Y4, Y4
-	VMOVDQU      96(R9)(R10*1), Y5
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VMOVDQU      160(R9)(R10*1), Y11
-	VPSRLW       $0x02, Y11, Y11
-	VPAND        fortyEights<>+0(SB), Y11, Y11
-	VPOR         Y11, Y5, Y5
-	VPMADDUBSW   Y12, Y5, Y5
-	VPHADDW      Y5, Y4, Y6
-	VPMADDWD     Y14, Y6, Y6
-	VPHADDD      Y6, Y1, Y1
-	VPERM2I128   $0x31, Y1, Y0, Y2
-	VPERM2I128   $0x20, Y1, Y0, Y0
-	VBROADCASTSS 368(BX), Y8
-	VPBROADCASTD 380(BX), Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       4992(R8), Y8, Y7
-	VFMADD231PS  Y0, Y7, Y15
-	VPBROADCASTD 376(BX), Y4
-	VPSUBD       Y3, Y4, Y3
-	VPSRAD       $0x02, Y3, Y5
-	VPADDD       Y5, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       5056(R8), Y8, Y7
-	VFMADD231PS  Y2, Y7, Y15
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x000000d2, R9
-	ADDQ         $0x00000180, BX
-	DECQ         SI
+	VBROADCASTSS 272(SI), Y9
+	VMULPS       3712(R9), Y9, Y9
+	VFMADD231PS  Y0, Y9, Y15
+	VPBROADCASTD 280(SI), Y8
+	VPBROADCASTD 284(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 272(SI), Y9
+	VMULPS       3776(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	VPERM2I128   $0x31, Y7, Y1, Y4
+	VPERM2I128   $0x20, Y7, Y1, Y1
+	VPBROADCASTD 380(SI), Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      640(R9), Y5
+	VBROADCASTSS 320(SI), Y9
+	VMULPS       4352(R9), Y9, Y9
+	VFMADD231PS  Y5, Y9, Y15
+	VMOVUPS      672(R9), Y5
+	VBROADCASTSS 320(SI), Y9
+	VMULPS       4416(R9), Y9, Y9
+	VFMADD231PS  Y5, Y9, Y15
+	VBROADCASTSS 368(SI), Y9
+	VMULPS       4992(R9), Y9, Y9
+	VFMADD231PS  Y1, Y9, Y15
+	VPBROADCASTD 376(SI), Y8
+	VPBROADCASTD 380(SI), Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSRAD       $0x02, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 368(SI), Y9
+	VMULPS       5056(R9), Y9, Y9
+	VFMADD231PS  Y4, Y9, Y15
+	ADDQ         $0x000000d2, AX
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000180, SI
+	DECQ         DI
 	JNZ          step
+	MOVQ         dst+0(FP), AX
 	VMOVUPS      Y15, (AX)
 	VZEROUPPER
 	RET
@@ -9010,6 +16855,3791 @@ DATA fortyEights<>+20(SB)/4, $0x30303030
 DATA fortyEights<>+24(SB)/4, $0x30303030
 DATA fortyEights<>+28(SB)/4, $0x30303030
 GLOBL fortyEights<>(SB), RODATA|NOPTR, $32
+
+// func directQ6_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ6_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	MOVQ         steps+40(FP), R8
+	MOVQ         ahead+48(FP), R9
+	MOVQ         tmp+56(FP), R10
+	MOVL         $0x0f0f0f0f, R11
+	VMOVD        R11, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y7
+	VXORPS       Y13, Y13, Y13
+	VMOVAPS      Y13, Y6
+
+step:
+	LEAQ           (AX)(R9*1), R11
+	LEAQ           (DX)(R9*1), R12
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	PREFETCHT0     192(R11)
+	PREFETCHT0     192(R11)(CX*1)
+	PREFETCHT0     192(R11)(CX*2)
+	PREFETCHT0     192(R11)(BX*1)
+	PREFETCHT0     192(R12)
+	PREFETCHT0     192(R12)(CX*1)
+	PREFETCHT0     192(R12)(CX*2)
+	PREFETCHT0     192(R12)(BX*1)
+	VMOVUPS        Y7, (R10)
+	VMOVUPS        Y6, 32(R10)
+	VPXOR          X12, X12, X12
+	VPINSRW        $0x00, 208(AX), X12, X12
+	VPINSRW        $0x01, 208(AX)(CX*1), X12, X12
+	VPINSRW        $0x02, 208(AX)(CX*2), X12, X12
+	VPINSRW        $0x03, 208(AX)(BX*1), X12, X12
+	VPINSRW        $0x04, 208(DX), X12, X12
+	VPINSRW        $0x05, 208(DX)(CX*1), X12, X12
+	VPINSRW        $0x06, 208(DX)(CX*2), X12, X12
+	VPINSRW        $0x07, 208(DX)(BX*1), X12, X12
+	VCVTPH2PS      X12, Y12
+	VMULPS         twoToMinus24<>+0(SB), Y12, Y12
+	VMOVDQU        192(AX), X0
+	VINSERTI128    $0x01, 192(DX), Y0, Y0
+	VMOVDQU        192(AX)(CX*1), X1
+	VINSERTI128    $0x01, 192(DX)(CX*1), Y1, Y1
+	VMOVDQU        192(AX)(CX*2), X2
+	VINSERTI128    $0x01, 192(DX)(CX*2), Y2, Y2
+	VMOVDQU        192(AX)(BX*1), X3
+	VINSERTI128    $0x01, 192(DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        byte0to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 512(R10)
+	VPSHUFB        byte1to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 576(R10)
+	VPSHUFB        byte2to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1152(R10)
+	VPSHUFB        byte3to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1216(R10)
+	VPSHUFB        byte0to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1792(R10)
+	VPSHUFB        byte1to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1856(R10)
+	VPSHUFB        byte2to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2432(R10)
+	VPSHUFB        byte3to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2496(R10)
+	VPSHUFB        byte0to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3072(R10)
+	VPSHUFB        byte1to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3136(R10)
+	VPSHUFB        byte2to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3712(R10)
+	VPSHUFB        byte3to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3776(R10)
+	VPSHUFB        byte0to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4352(R10)
+	VPSHUFB        byte1to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4416(R10)
+	VPSHUFB        byte2to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4992(R10)
+	VPSHUFB        byte3to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 5056(R10)
+	VMOVUPS        (R10), Y7
+	VMOVUPS        32(R10), Y6
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R10)
+	VMOVDQU        Y9, 1952(R10)
+	VMOVDQU        Y10, 1984(R10)
+	VMOVDQU        Y11, 2016(R10)
+	VMOVDQU        144(AX), X8
+	VBROADCASTI128 144(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        144(AX)(CX*1), X9
+	VBROADCASTI128 144(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        144(AX)(CX*2), X10
+	VBROADCASTI128 144(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        144(AX)(BX*1), X11
+	VBROADCASTI128 144(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R10)
+	VMOVDQU        Y9, 2080(R10)
+	VMOVDQU        Y10, 2112(R10)
+	VMOVDQU        Y11, 2144(R10)
+	VMOVDQU        (AX), X8
+	VBROADCASTI128 (DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        (AX)(CX*1), X9
+	VBROADCASTI128 (DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        (AX)(CX*2), X10
+	VBROADCASTI128 (DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        (AX)(BX*1), X11
+	VBROADCASTI128 (DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   44(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 640(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   44(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 672(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   140(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1280(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   140(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1312(R10)
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   92(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 768(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   92(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 800(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   188(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1408(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   188(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1440(R10)
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   40(SI), Y13
+	VPBROADCASTD   44(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 704(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPBROADCASTD   44(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 736(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   136(SI), Y13
+	VPBROADCASTD   140(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1344(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   136(SI)(DI*1), Y13
+	VPBROADCASTD   140(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1376(R10)
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   88(SI), Y13
+	VPBROADCASTD   92(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 832(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   88(SI)(DI*1), Y13
+	VPBROADCASTD   92(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 864(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   184(SI), Y13
+	VPBROADCASTD   188(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1472(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   184(SI)(DI*1), Y13
+	VPBROADCASTD   188(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1504(R10)
+	VMOVUPS        640(R10), Y12
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        672(R10), Y12
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        704(R10), Y12
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         576(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        736(R10), Y12
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         576(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        768(R10), Y12
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        800(R10), Y12
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        832(R10), Y12
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1216(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        864(R10), Y12
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1216(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1280(R10), Y12
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1312(R10), Y12
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1344(R10), Y12
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1856(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1376(R10), Y12
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1856(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1408(R10), Y12
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1440(R10), Y12
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1472(R10), Y12
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2496(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1504(R10), Y12
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2496(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVDQU        160(AX), X8
+	VBROADCASTI128 160(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        160(AX)(CX*1), X9
+	VBROADCASTI128 160(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        160(AX)(CX*2), X10
+	VBROADCASTI128 160(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        160(AX)(BX*1), X11
+	VBROADCASTI128 160(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R10)
+	VMOVDQU        Y9, 1952(R10)
+	VMOVDQU        Y10, 1984(R10)
+	VMOVDQU        Y11, 2016(R10)
+	VMOVDQU        176(AX), X8
+	VBROADCASTI128 176(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        176(AX)(CX*1), X9
+	VBROADCASTI128 176(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        176(AX)(CX*2), X10
+	VBROADCASTI128 176(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        176(AX)(BX*1), X11
+	VBROADCASTI128 176(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R10)
+	VMOVDQU        Y9, 2080(R10)
+	VMOVDQU        Y10, 2112(R10)
+	VMOVDQU        Y11, 2144(R10)
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   236(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 640(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   236(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 672(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   332(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1280(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   332(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1312(R10)
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   284(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 768(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   284(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 800(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   380(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1408(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   380(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1440(R10)
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   232(SI), Y13
+	VPBROADCASTD   236(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 704(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   232(SI)(DI*1), Y13
+	VPBROADCASTD   236(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 736(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   328(SI), Y13
+	VPBROADCASTD   332(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1344(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   328(SI)(DI*1), Y13
+	VPBROADCASTD   332(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1376(R10)
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R10), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   280(SI), Y13
+	VPBROADCASTD   284(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 832(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   280(SI)(DI*1), Y13
+	VPBROADCASTD   284(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 864(R10)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y2
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y3
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R10), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPADDD         Y2, Y0, Y0
+	VPBROADCASTD   376(SI), Y13
+	VPBROADCASTD   380(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1472(R10)
+	VPADDD         Y3, Y1, Y1
+	VPBROADCASTD   376(SI)(DI*1), Y13
+	VPBROADCASTD   380(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1504(R10)
+	VMOVUPS        640(R10), Y12
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        672(R10), Y12
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        704(R10), Y12
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3136(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        736(R10), Y12
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3136(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        768(R10), Y12
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        800(R10), Y12
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        832(R10), Y12
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3776(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        864(R10), Y12
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3776(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1280(R10), Y12
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1312(R10), Y12
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1344(R10), Y12
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4416(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1376(R10), Y12
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4416(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1408(R10), Y12
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1440(R10), Y12
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	VMOVUPS        1472(R10), Y12
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         5056(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y7
+	VMOVUPS        1504(R10), Y12
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         5056(R10), Y13, Y13
+	VFMADD231PS    Y12, Y13, Y6
+	ADDQ           $0x000000d2, AX
+	ADDQ           $0x000000d2, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R8
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y7, (AX)
+	VMOVUPS        Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func directQ6_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·directQ6_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         src+8(FP), AX
+	MOVQ         stride+16(FP), CX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         acts+24(FP), SI
+	MOVQ         actStride+32(FP), DI
+	LEAQ         (DI)(DI*2), R8
+	MOVQ         steps+40(FP), R9
+	MOVQ         ahead+48(FP), R10
+	MOVQ         tmp+56(FP), R11
+	MOVL         $0x0f0f0f0f, R12
+	VMOVD        R12, X14
+	VPBROADCASTD X14, Y14
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, (R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 32(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 64(R11)
+	VXORPS       Y13, Y13, Y13
+	VMOVUPS      Y13, 96(R11)
+
+step:
+	LEAQ           (AX)(R10*1), R12
+	LEAQ           (DX)(R10*1), R13
+	PREFETCHT0     (R12)
+	PREFETCHT0     (R12)(CX*1)
+	PREFETCHT0     (R12)(CX*2)
+	PREFETCHT0     (R12)(BX*1)
+	PREFETCHT0     (R13)
+	PREFETCHT0     (R13)(CX*1)
+	PREFETCHT0     (R13)(CX*2)
+	PREFETCHT0     (R13)(BX*1)
+	PREFETCHT0     64(R12)
+	PREFETCHT0     64(R12)(CX*1)
+	PREFETCHT0     64(R12)(CX*2)
+	PREFETCHT0     64(R12)(BX*1)
+	PREFETCHT0     64(R13)
+	PREFETCHT0     64(R13)(CX*1)
+	PREFETCHT0     64(R13)(CX*2)
+	PREFETCHT0     64(R13)(BX*1)
+	PREFETCHT0     128(R12)
+	PREFETCHT0     128(R12)(CX*1)
+	PREFETCHT0     128(R12)(CX*2)
+	PREFETCHT0     128(R12)(BX*1)
+	PREFETCHT0     128(R13)
+	PREFETCHT0     128(R13)(CX*1)
+	PREFETCHT0     128(R13)(CX*2)
+	PREFETCHT0     128(R13)(BX*1)
+	PREFETCHT0     192(R12)
+	PREFETCHT0     192(R12)(CX*1)
+	PREFETCHT0     192(R12)(CX*2)
+	PREFETCHT0     192(R12)(BX*1)
+	PREFETCHT0     192(R13)
+	PREFETCHT0     192(R13)(CX*1)
+	PREFETCHT0     192(R13)(CX*2)
+	PREFETCHT0     192(R13)(BX*1)
+	VPXOR          X12, X12, X12
+	VPINSRW        $0x00, 208(AX), X12, X12
+	VPINSRW        $0x01, 208(AX)(CX*1), X12, X12
+	VPINSRW        $0x02, 208(AX)(CX*2), X12, X12
+	VPINSRW        $0x03, 208(AX)(BX*1), X12, X12
+	VPINSRW        $0x04, 208(DX), X12, X12
+	VPINSRW        $0x05, 208(DX)(CX*1), X12, X12
+	VPINSRW        $0x06, 208(DX)(CX*2), X12, X12
+	VPINSRW        $0x07, 208(DX)(BX*1), X12, X12
+	VCVTPH2PS      X12, Y12
+	VMULPS         twoToMinus24<>+0(SB), Y12, Y12
+	VMOVDQU        192(AX), X0
+	VINSERTI128    $0x01, 192(DX), Y0, Y0
+	VMOVDQU        192(AX)(CX*1), X1
+	VINSERTI128    $0x01, 192(DX)(CX*1), Y1, Y1
+	VMOVDQU        192(AX)(CX*2), X2
+	VINSERTI128    $0x01, 192(DX)(CX*2), Y2, Y2
+	VMOVDQU        192(AX)(BX*1), X3
+	VINSERTI128    $0x01, 192(DX)(BX*1), Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        byte0to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 512(R11)
+	VPSHUFB        byte1to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 576(R11)
+	VPSHUFB        byte2to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1152(R11)
+	VPSHUFB        byte3to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1216(R11)
+	VPSHUFB        byte0to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1792(R11)
+	VPSHUFB        byte1to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1856(R11)
+	VPSHUFB        byte2to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2432(R11)
+	VPSHUFB        byte3to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2496(R11)
+	VPSHUFB        byte0to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3072(R11)
+	VPSHUFB        byte1to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3136(R11)
+	VPSHUFB        byte2to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3712(R11)
+	VPSHUFB        byte3to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3776(R11)
+	VPSHUFB        byte0to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4352(R11)
+	VPSHUFB        byte1to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4416(R11)
+	VPSHUFB        byte2to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4992(R11)
+	VPSHUFB        byte3to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 5056(R11)
+	VMOVDQU        128(AX), X8
+	VBROADCASTI128 128(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        128(AX)(CX*1), X9
+	VBROADCASTI128 128(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        128(AX)(CX*2), X10
+	VBROADCASTI128 128(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        128(AX)(BX*1), X11
+	VBROADCASTI128 128(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R11)
+	VMOVDQU        Y9, 1952(R11)
+	VMOVDQU        Y10, 1984(R11)
+	VMOVDQU        Y11, 2016(R11)
+	VMOVDQU        144(AX), X8
+	VBROADCASTI128 144(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        144(AX)(CX*1), X9
+	VBROADCASTI128 144(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        144(AX)(CX*2), X10
+	VBROADCASTI128 144(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        144(AX)(BX*1), X11
+	VBROADCASTI128 144(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R11)
+	VMOVDQU        Y9, 2080(R11)
+	VMOVDQU        Y10, 2112(R11)
+	VMOVDQU        Y11, 2144(R11)
+	VMOVDQU        (AX), X8
+	VBROADCASTI128 (DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        (AX)(CX*1), X9
+	VBROADCASTI128 (DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        (AX)(CX*2), X10
+	VBROADCASTI128 (DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        (AX)(BX*1), X11
+	VBROADCASTI128 (DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   (SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   (SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   (SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   (SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   4(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   4(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   4(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   4(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   8(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   8(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   8(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   8(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   12(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   12(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   12(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   12(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   44(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 640(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   44(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 672(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   44(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 704(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   44(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 736(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   96(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   96(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   96(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   96(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   100(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   100(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   100(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   100(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   104(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   104(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   104(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   104(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   108(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   108(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   108(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   108(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   140(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1280(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   140(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1312(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   140(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1344(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   140(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1376(R11)
+	VMOVDQU        32(AX), X8
+	VBROADCASTI128 32(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        32(AX)(CX*1), X9
+	VBROADCASTI128 32(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        32(AX)(CX*2), X10
+	VBROADCASTI128 32(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        32(AX)(BX*1), X11
+	VBROADCASTI128 32(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   48(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   48(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   48(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   48(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   52(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   52(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   52(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   52(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   56(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   56(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   56(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   56(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   60(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   60(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   60(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   60(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   92(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 896(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   92(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 928(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   92(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 960(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   92(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 992(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   144(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   144(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   144(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   144(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   148(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   148(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   148(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   148(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   152(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   152(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   152(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   152(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   156(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   156(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   156(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   156(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   188(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1536(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   188(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1568(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   188(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1600(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   188(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1632(R11)
+	VMOVDQU        16(AX), X8
+	VBROADCASTI128 16(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        16(AX)(CX*1), X9
+	VBROADCASTI128 16(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        16(AX)(CX*2), X10
+	VBROADCASTI128 16(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        16(AX)(BX*1), X11
+	VBROADCASTI128 16(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   16(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   16(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   16(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   16(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   20(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   20(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   20(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   20(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   24(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   24(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   24(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   24(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   28(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   28(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   28(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   28(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   40(SI), Y13
+	VPBROADCASTD   44(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 768(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   40(SI)(DI*1), Y13
+	VPBROADCASTD   44(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 800(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   40(SI)(DI*2), Y13
+	VPBROADCASTD   44(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 832(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   40(SI)(R8*1), Y13
+	VPBROADCASTD   44(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 864(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   112(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   112(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   112(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   112(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   116(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   116(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   116(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   116(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   120(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   120(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   120(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   120(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   124(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   124(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   124(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   124(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   136(SI), Y13
+	VPBROADCASTD   140(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1408(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   136(SI)(DI*1), Y13
+	VPBROADCASTD   140(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1440(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   136(SI)(DI*2), Y13
+	VPBROADCASTD   140(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1472(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   136(SI)(R8*1), Y13
+	VPBROADCASTD   140(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1504(R11)
+	VMOVDQU        48(AX), X8
+	VBROADCASTI128 48(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        48(AX)(CX*1), X9
+	VBROADCASTI128 48(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        48(AX)(CX*2), X10
+	VBROADCASTI128 48(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        48(AX)(BX*1), X11
+	VBROADCASTI128 48(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   64(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   64(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   64(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   64(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   68(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   68(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   68(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   68(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   72(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   72(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   72(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   72(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   76(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   76(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   76(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   76(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   88(SI), Y13
+	VPBROADCASTD   92(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1024(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   88(SI)(DI*1), Y13
+	VPBROADCASTD   92(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1056(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   88(SI)(DI*2), Y13
+	VPBROADCASTD   92(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1088(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   88(SI)(R8*1), Y13
+	VPBROADCASTD   92(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1120(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   160(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   160(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   160(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   160(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   164(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   164(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   164(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   164(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   168(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   168(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   168(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   168(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   172(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   172(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   172(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   172(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   184(SI), Y13
+	VPBROADCASTD   188(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1664(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   184(SI)(DI*1), Y13
+	VPBROADCASTD   188(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1696(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   184(SI)(DI*2), Y13
+	VPBROADCASTD   188(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1728(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   184(SI)(R8*1), Y13
+	VPBROADCASTD   188(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1760(R11)
+	VMOVUPS        640(R11), Y12
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        672(R11), Y12
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        704(R11), Y12
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        736(R11), Y12
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         512(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        768(R11), Y12
+	VBROADCASTSS   32(SI), Y13
+	VMULPS         576(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        800(R11), Y12
+	VBROADCASTSS   32(SI)(DI*1), Y13
+	VMULPS         576(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        832(R11), Y12
+	VBROADCASTSS   32(SI)(DI*2), Y13
+	VMULPS         576(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        864(R11), Y12
+	VBROADCASTSS   32(SI)(R8*1), Y13
+	VMULPS         576(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        896(R11), Y12
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        928(R11), Y12
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        960(R11), Y12
+	VBROADCASTSS   80(SI)(DI*2), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        992(R11), Y12
+	VBROADCASTSS   80(SI)(R8*1), Y13
+	VMULPS         1152(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1024(R11), Y12
+	VBROADCASTSS   80(SI), Y13
+	VMULPS         1216(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1056(R11), Y12
+	VBROADCASTSS   80(SI)(DI*1), Y13
+	VMULPS         1216(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1088(R11), Y12
+	VBROADCASTSS   80(SI)(DI*2), Y13
+	VMULPS         1216(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1120(R11), Y12
+	VBROADCASTSS   80(SI)(R8*1), Y13
+	VMULPS         1216(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1280(R11), Y12
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1312(R11), Y12
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1344(R11), Y12
+	VBROADCASTSS   128(SI)(DI*2), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1376(R11), Y12
+	VBROADCASTSS   128(SI)(R8*1), Y13
+	VMULPS         1792(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1408(R11), Y12
+	VBROADCASTSS   128(SI), Y13
+	VMULPS         1856(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1440(R11), Y12
+	VBROADCASTSS   128(SI)(DI*1), Y13
+	VMULPS         1856(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1472(R11), Y12
+	VBROADCASTSS   128(SI)(DI*2), Y13
+	VMULPS         1856(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1504(R11), Y12
+	VBROADCASTSS   128(SI)(R8*1), Y13
+	VMULPS         1856(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1536(R11), Y12
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1568(R11), Y12
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1600(R11), Y12
+	VBROADCASTSS   176(SI)(DI*2), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1632(R11), Y12
+	VBROADCASTSS   176(SI)(R8*1), Y13
+	VMULPS         2432(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1664(R11), Y12
+	VBROADCASTSS   176(SI), Y13
+	VMULPS         2496(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1696(R11), Y12
+	VBROADCASTSS   176(SI)(DI*1), Y13
+	VMULPS         2496(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1728(R11), Y12
+	VBROADCASTSS   176(SI)(DI*2), Y13
+	VMULPS         2496(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1760(R11), Y12
+	VBROADCASTSS   176(SI)(R8*1), Y13
+	VMULPS         2496(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVDQU        160(AX), X8
+	VBROADCASTI128 160(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        160(AX)(CX*1), X9
+	VBROADCASTI128 160(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        160(AX)(CX*2), X10
+	VBROADCASTI128 160(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        160(AX)(BX*1), X11
+	VBROADCASTI128 160(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 1920(R11)
+	VMOVDQU        Y9, 1952(R11)
+	VMOVDQU        Y10, 1984(R11)
+	VMOVDQU        Y11, 2016(R11)
+	VMOVDQU        176(AX), X8
+	VBROADCASTI128 176(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        176(AX)(CX*1), X9
+	VBROADCASTI128 176(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        176(AX)(CX*2), X10
+	VBROADCASTI128 176(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        176(AX)(BX*1), X11
+	VBROADCASTI128 176(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VMOVDQU        Y8, 2048(R11)
+	VMOVDQU        Y9, 2080(R11)
+	VMOVDQU        Y10, 2112(R11)
+	VMOVDQU        Y11, 2144(R11)
+	VMOVDQU        64(AX), X8
+	VBROADCASTI128 64(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        64(AX)(CX*1), X9
+	VBROADCASTI128 64(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        64(AX)(CX*2), X10
+	VBROADCASTI128 64(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        64(AX)(BX*1), X11
+	VBROADCASTI128 64(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   192(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   192(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   192(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   192(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   196(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   196(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   196(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   196(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   200(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   200(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   200(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   200(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   204(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   204(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   204(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   204(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   236(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 640(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   236(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 672(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   236(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 704(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   236(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 736(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   288(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   288(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   288(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   288(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   292(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   292(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   292(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   292(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   296(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   296(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   296(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   296(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   300(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   300(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   300(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   300(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   332(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1280(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   332(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1312(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   332(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1344(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   332(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1376(R11)
+	VMOVDQU        96(AX), X8
+	VBROADCASTI128 96(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        96(AX)(CX*1), X9
+	VBROADCASTI128 96(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        96(AX)(CX*2), X10
+	VBROADCASTI128 96(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        96(AX)(BX*1), X11
+	VBROADCASTI128 96(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        1920(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   240(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   240(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   240(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   240(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        1952(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   244(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   244(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   244(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   244(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        1984(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   248(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   248(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   248(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   248(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2016(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   252(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   252(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   252(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   252(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   284(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 896(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   284(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 928(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   284(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 960(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   284(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 992(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        1920(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   336(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   336(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   336(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   336(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        1952(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   340(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   340(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   340(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   340(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        1984(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   344(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   344(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   344(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   344(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2016(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   348(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   348(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   348(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   348(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   380(SI), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1536(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   380(SI)(DI*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1568(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   380(SI)(DI*2), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1600(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   380(SI)(R8*1), Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1632(R11)
+	VMOVDQU        80(AX), X8
+	VBROADCASTI128 80(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        80(AX)(CX*1), X9
+	VBROADCASTI128 80(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        80(AX)(CX*2), X10
+	VBROADCASTI128 80(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        80(AX)(BX*1), X11
+	VBROADCASTI128 80(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   208(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   208(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   208(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   208(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   212(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   212(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   212(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   212(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   216(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   216(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   216(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   216(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x04, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   220(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   220(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   220(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   220(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   232(SI), Y13
+	VPBROADCASTD   236(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 768(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   232(SI)(DI*1), Y13
+	VPBROADCASTD   236(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 800(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   232(SI)(DI*2), Y13
+	VPBROADCASTD   236(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 832(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   232(SI)(R8*1), Y13
+	VPBROADCASTD   236(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 864(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   304(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   304(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   304(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   304(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   308(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   308(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   308(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   308(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   312(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   312(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   312(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   312(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   316(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   316(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   316(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   316(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   328(SI), Y13
+	VPBROADCASTD   332(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1408(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   328(SI)(DI*1), Y13
+	VPBROADCASTD   332(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1440(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   328(SI)(DI*2), Y13
+	VPBROADCASTD   332(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1472(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   328(SI)(R8*1), Y13
+	VPBROADCASTD   332(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1504(R11)
+	VMOVDQU        112(AX), X8
+	VBROADCASTI128 112(DX), Y12
+	VPBLENDD       $0xf0, Y12, Y8, Y8
+	VMOVDQU        112(AX)(CX*1), X9
+	VBROADCASTI128 112(DX)(CX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y9, Y9
+	VMOVDQU        112(AX)(CX*2), X10
+	VBROADCASTI128 112(DX)(CX*2), Y12
+	VPBLENDD       $0xf0, Y12, Y10, Y10
+	VMOVDQU        112(AX)(BX*1), X11
+	VBROADCASTI128 112(DX)(BX*1), Y12
+	VPBLENDD       $0xf0, Y12, Y11, Y11
+	VPUNPCKLDQ     Y9, Y8, Y12
+	VPUNPCKHDQ     Y9, Y8, Y8
+	VPUNPCKLDQ     Y11, Y10, Y13
+	VPUNPCKHDQ     Y11, Y10, Y10
+	VPUNPCKHQDQ    Y10, Y8, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y10
+	VPUNPCKLQDQ    Y13, Y12, Y8
+	VPUNPCKHQDQ    Y13, Y12, Y9
+	VPAND          Y14, Y8, Y12
+	VMOVDQU        2048(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   256(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y0
+	VPBROADCASTD   256(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y1
+	VPBROADCASTD   256(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y2
+	VPBROADCASTD   256(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y3
+	VPAND          Y14, Y9, Y12
+	VMOVDQU        2080(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   260(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   260(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   260(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   260(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPAND          Y14, Y10, Y12
+	VMOVDQU        2112(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   264(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y4
+	VPBROADCASTD   264(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y5
+	VPBROADCASTD   264(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y6
+	VPBROADCASTD   264(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y7
+	VPAND          Y14, Y11, Y12
+	VMOVDQU        2144(R11), Y13
+	VPSLLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y12, Y12
+	VPBROADCASTD   268(SI), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   268(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   268(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   268(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y12, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   280(SI), Y13
+	VPBROADCASTD   284(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1024(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   280(SI)(DI*1), Y13
+	VPBROADCASTD   284(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1056(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   280(SI)(DI*2), Y13
+	VPBROADCASTD   284(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1088(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   280(SI)(R8*1), Y13
+	VPBROADCASTD   284(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1120(R11)
+	VPSRLW         $0x04, Y8, Y8
+	VPAND          Y14, Y8, Y8
+	VMOVDQU        2048(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y8, Y8
+	VPBROADCASTD   352(SI), Y13
+	VPMADDUBSW     Y13, Y8, Y0
+	VPBROADCASTD   352(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y8, Y1
+	VPBROADCASTD   352(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y8, Y2
+	VPBROADCASTD   352(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y8, Y3
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        2080(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y9, Y9
+	VPBROADCASTD   356(SI), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y0, Y0
+	VPBROADCASTD   356(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y1, Y1
+	VPBROADCASTD   356(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y2, Y2
+	VPBROADCASTD   356(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y9, Y13
+	VPADDW         Y13, Y3, Y3
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y2, Y2
+	VPMADDWD       ones16<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y10, Y10
+	VPAND          Y14, Y10, Y10
+	VMOVDQU        2112(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y10, Y10
+	VPBROADCASTD   360(SI), Y13
+	VPMADDUBSW     Y13, Y10, Y4
+	VPBROADCASTD   360(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y10, Y5
+	VPBROADCASTD   360(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y10, Y6
+	VPBROADCASTD   360(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y10, Y7
+	VPSRLW         $0x04, Y11, Y11
+	VPAND          Y14, Y11, Y11
+	VMOVDQU        2144(R11), Y13
+	VPSRLW         $0x02, Y13, Y13
+	VPAND          fortyEights<>+0(SB), Y13, Y13
+	VPOR           Y13, Y11, Y11
+	VPBROADCASTD   364(SI), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y4, Y4
+	VPBROADCASTD   364(SI)(DI*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y5, Y5
+	VPBROADCASTD   364(SI)(DI*2), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y6, Y6
+	VPBROADCASTD   364(SI)(R8*1), Y13
+	VPMADDUBSW     Y13, Y11, Y13
+	VPADDW         Y13, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPADDD         Y4, Y0, Y0
+	VPBROADCASTD   376(SI), Y13
+	VPBROADCASTD   380(SI), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMOVUPS        Y0, 1664(R11)
+	VPADDD         Y5, Y1, Y1
+	VPBROADCASTD   376(SI)(DI*1), Y13
+	VPBROADCASTD   380(SI)(DI*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 1696(R11)
+	VPADDD         Y6, Y2, Y2
+	VPBROADCASTD   376(SI)(DI*2), Y13
+	VPBROADCASTD   380(SI)(DI*2), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VMOVUPS        Y2, 1728(R11)
+	VPADDD         Y7, Y3, Y3
+	VPBROADCASTD   376(SI)(R8*1), Y13
+	VPBROADCASTD   380(SI)(R8*1), Y12
+	VPSUBD         Y12, Y13, Y13
+	VPSRAD         $0x02, Y13, Y13
+	VPADDD         Y13, Y3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VMOVUPS        Y3, 1760(R11)
+	VMOVUPS        640(R11), Y12
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        672(R11), Y12
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        704(R11), Y12
+	VBROADCASTSS   224(SI)(DI*2), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        736(R11), Y12
+	VBROADCASTSS   224(SI)(R8*1), Y13
+	VMULPS         3072(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        768(R11), Y12
+	VBROADCASTSS   224(SI), Y13
+	VMULPS         3136(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        800(R11), Y12
+	VBROADCASTSS   224(SI)(DI*1), Y13
+	VMULPS         3136(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        832(R11), Y12
+	VBROADCASTSS   224(SI)(DI*2), Y13
+	VMULPS         3136(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        864(R11), Y12
+	VBROADCASTSS   224(SI)(R8*1), Y13
+	VMULPS         3136(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        896(R11), Y12
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        928(R11), Y12
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        960(R11), Y12
+	VBROADCASTSS   272(SI)(DI*2), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        992(R11), Y12
+	VBROADCASTSS   272(SI)(R8*1), Y13
+	VMULPS         3712(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1024(R11), Y12
+	VBROADCASTSS   272(SI), Y13
+	VMULPS         3776(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1056(R11), Y12
+	VBROADCASTSS   272(SI)(DI*1), Y13
+	VMULPS         3776(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1088(R11), Y12
+	VBROADCASTSS   272(SI)(DI*2), Y13
+	VMULPS         3776(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1120(R11), Y12
+	VBROADCASTSS   272(SI)(R8*1), Y13
+	VMULPS         3776(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1280(R11), Y12
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1312(R11), Y12
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1344(R11), Y12
+	VBROADCASTSS   320(SI)(DI*2), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1376(R11), Y12
+	VBROADCASTSS   320(SI)(R8*1), Y13
+	VMULPS         4352(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1408(R11), Y12
+	VBROADCASTSS   320(SI), Y13
+	VMULPS         4416(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1440(R11), Y12
+	VBROADCASTSS   320(SI)(DI*1), Y13
+	VMULPS         4416(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1472(R11), Y12
+	VBROADCASTSS   320(SI)(DI*2), Y13
+	VMULPS         4416(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1504(R11), Y12
+	VBROADCASTSS   320(SI)(R8*1), Y13
+	VMULPS         4416(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1536(R11), Y12
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1568(R11), Y12
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1600(R11), Y12
+	VBROADCASTSS   368(SI)(DI*2), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1632(R11), Y12
+	VBROADCASTSS   368(SI)(R8*1), Y13
+	VMULPS         4992(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	VMOVUPS        1664(R11), Y12
+	VBROADCASTSS   368(SI), Y13
+	VMULPS         5056(R11), Y13, Y13
+	VFMADD213PS    (R11), Y13, Y12
+	VMOVUPS        Y12, (R11)
+	VMOVUPS        1696(R11), Y12
+	VBROADCASTSS   368(SI)(DI*1), Y13
+	VMULPS         5056(R11), Y13, Y13
+	VFMADD213PS    32(R11), Y13, Y12
+	VMOVUPS        Y12, 32(R11)
+	VMOVUPS        1728(R11), Y12
+	VBROADCASTSS   368(SI)(DI*2), Y13
+	VMULPS         5056(R11), Y13, Y13
+	VFMADD213PS    64(R11), Y13, Y12
+	VMOVUPS        Y12, 64(R11)
+	VMOVUPS        1760(R11), Y12
+	VBROADCASTSS   368(SI)(R8*1), Y13
+	VMULPS         5056(R11), Y13, Y13
+	VFMADD213PS    96(R11), Y13, Y12
+	VMOVUPS        Y12, 96(R11)
+	ADDQ           $0x000000d2, AX
+	ADDQ           $0x000000d2, DX
+	ADDQ           $0x00000180, SI
+	DECQ           R9
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        (R11), Y13
+	VMOVUPS        Y13, (AX)
+	VMOVUPS        32(R11), Y13
+	VMOVUPS        Y13, 32(AX)
+	VMOVUPS        64(R11), Y13
+	VMOVUPS        Y13, 64(AX)
+	VMOVUPS        96(R11), Y13
+	VMOVUPS        Y13, 96(AX)
+	VZEROUPPER
+	RET
 
 DATA packedOrder<>+0(SB)/4, $0x00000000
 DATA packedOrder<>+4(SB)/4, $0x00000004

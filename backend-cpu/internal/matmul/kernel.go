@@ -46,6 +46,10 @@ func (w Weight) row(o int) []byte {
 // SplitRows is the number of weight rows that kernels take at once: splits of outputs at multiples of it waste nothing.
 const SplitRows = 32
 
+// FewRows is the number of activation rows up to which Mul reads each weight once, straight from the file's bytes. It then reads the
+// more like memory wants it the more outputs a call has.
+const FewRows = 8
+
 // Kernel multiplies by one path.
 type Kernel struct{ path Path }
 

@@ -15,8 +15,7 @@ const (
 	recSize   = 640 // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
 	tileRows  = 12  // the most activation rows that a tile takes
 	maxPanels = 4
-	wideCols  = 2048 // columns of a panel when many activation rows share it: 4 panels stay in a 512 KiB second-level cache
-	thinCols  = 512  // and when few do: a panel stays in the first-level cache
+	wideCols  = 2048 // columns of a panel: 4 panels stay in a 512 KiB second-level cache
 )
 
 func vectorPaths() (paths []Path) {
@@ -36,6 +35,7 @@ type panel struct {
 	levels []byte                        // aligned part of mem: up to maxPanels panels
 	tmp    []byte                        // aligned: accumulators of a tile
 	out    [tileRows * panelRows]float32 // results of a tile that overlaps its neighbours
+	sums   [FewRows * directRows]float32 // results of a direct kernel
 }
 
 func (p *panel) reserve() {
@@ -127,8 +127,8 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 		return false
 	}
 	s.panel.reserve()
-	if a.rows == 1 {
-		s.panel.mulSingle(singleOf(w.Type), dst, w, a, o0, o1)
+	if a.rows <= FewRows {
+		s.panel.mulDirect(directOf(w.Type), dst, stride, w, a, o0, o1)
 		return true
 	}
 	s.panel.mul(recipeOf(p, w.Type), dst, stride, w, a, o0, o1)
@@ -137,10 +137,7 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 
 // mul goes through the columns in chunks whose panels stay in cache. Between chunks the sums stand in dst.
 func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
-	panels, cols := maxPanels, wideCols
-	if a.rows <= 8 {
-		panels, cols = 1, thinCols
-	}
+	const panels, cols = maxPanels, wideCols
 	rowBytes, elems, size := w.Type.RowBytes(w.Cols), w.Type.BlockElems(), w.Type.BlockBytes()
 	for r := range a.rows {
 		clear(dst[r*stride+o0 : r*stride+o1])
