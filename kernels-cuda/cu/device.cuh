@@ -9,7 +9,9 @@
 #include "ptx.cuh"
 
 // All dynamic shared memory goes by this name: the images of all files are linked into one.
+#ifndef MINFER_EMULATED
 #define DYNAMIC_SHARED extern __shared__ __align__(16) unsigned char dynamic_shared[]
+#endif
 
 constexpr int kWarp = 32;
 

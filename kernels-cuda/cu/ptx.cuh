@@ -1,6 +1,9 @@
 // All inline PTX of the project. Each function is one instruction, or a fixed few, with the name of the PTX manual in its
 // comment (PTX ISA 9.0). Everything else is written in CUDA C++.
 #pragma once
+#ifdef MINFER_EMULATED  // kernels tested on the CPU: _emu/include
+#include <emulated_ptx.cuh>
+#else
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -43,6 +46,9 @@ __device__ __forceinline__ uint32_t load_stream4(const void* p) {
     asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
+
+// No instruction: keeps the compiler from moving memory accesses across, where it would run out of registers doing so.
+__device__ __forceinline__ void compiler_fence() { asm volatile("" ::: "memory"); }
 
 // The address of shared memory as the instructions below want it.
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
@@ -117,3 +123,4 @@ __device__ __forceinline__ void mma_s8(int (&d)[4], const uint32_t (&a)[4], uint
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
