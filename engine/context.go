@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/minfer-go/minfer/engine/sample"
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/kvformat"
 )
@@ -72,6 +74,9 @@ type Context struct {
 	read   []float32   // logits of the last graph run, if its backend keeps them where the host can't see them
 
 	compiled *graph.Compiled // graph of the last run
+
+	draw  *sample.Draw // how the backend draws the token of this step's output row; nil: logits are wanted
+	drawn [1]int32
 }
 
 // NewContext makes a context with empty sequences.
@@ -92,6 +97,7 @@ func (m *Model) NewContext(o ContextOptions) (*Context, error) {
 	c.inputs[graph.InOutputs] = make([]int32, min(o.Batch, maxOutputs))
 	c.inputs[graph.InSeqRuns] = make([]int32, 2*o.Seqs)
 	c.inputs[graph.InRuns] = make([]int32, 2*o.Seqs)
+	c.inputs[graph.InSampling] = make([]int32, graph.SamplingWords)
 	c.logits = make([][]float32, 0, maxOutputs)
 	return c, nil
 }
@@ -166,6 +172,30 @@ func (c *Context) Step(ctx context.Context, rows []Row) (err error) {
 	return nil
 }
 
+// StepDraw is Step for rows of which the last one alone is an output: the backend draws the token that follows it, and no logits are
+// brought to the host. Only for a model whose Draws says so.
+func (c *Context) StepDraw(ctx context.Context, rows []Row, d sample.Draw) (int32, error) {
+	if !c.model.Draws() {
+		return 0, fmt.Errorf("engine: %s doesn't draw tokens: %w", c.model.Describe(), graph.ErrUnsupported)
+	}
+	for i := range rows {
+		if rows[i].Output != (i == len(rows)-1) {
+			return 0, fmt.Errorf("engine: row %d of %d: the last row alone must be an output to draw from", i, len(rows))
+		}
+	}
+	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
+	copy(c.inputs[graph.InSampling], []int32{bits(d.Temperature), d.TopK, bits(d.TopP), bits(d.MinP), int32(d.U)})
+	c.draw = &d
+	defer func() { c.draw = nil }()
+	if err := c.Step(ctx, rows); err != nil {
+		return 0, err
+	}
+	if c.drawn[0] < 0 {
+		return 0, fmt.Errorf("engine: %w: NaN, +Inf, or nothing above -Inf among them", sample.ErrLogits)
+	}
+	return c.drawn[0], nil
+}
+
 // check refuses rows that can't be fed, before anything has changed.
 func (c *Context) check(rows []Row) error {
 	need := make([]int, 0, 8)
@@ -223,13 +253,16 @@ func (c *Context) run(rows []Row, outputs int, last bool) error {
 		Rows: bucket(len(rows), c.opts.Batch), Outputs: min(bucket(outputs, maxOutputs), c.opts.Batch), Seqs: c.opts.Seqs, Runs: c.opts.Seqs,
 		Cells: c.opts.Ctx * c.opts.Seqs, KeyType: c.opts.KeyType.Type(), ValueType: c.opts.ValueType.Type(), Features: c.opts.Features,
 	}
+	if c.draw != nil && outputs > 0 {
+		p.Features |= graph.FeatureSample
+	}
 	compiled, err := c.exec.Compile(p, c.model.net.Build)
 	if err != nil {
 		return err
 	}
 	c.fill(p, rows)
 	for in := range graph.NumInputs {
-		if in == graph.InOutputs && p.Outputs == 0 {
+		if in == graph.InOutputs && p.Outputs == 0 || in == graph.InSampling && p.Features&graph.FeatureSample == 0 {
 			continue
 		}
 		if err := compiled.SetInput(in, c.inputs[in][:p.InputShape(in).Elems()]); err != nil {
@@ -289,6 +322,9 @@ func (c *Context) fill(p graph.Params, rows []Row) {
 func (c *Context) collect(compiled *graph.Compiled, outputs int, last bool) error {
 	if outputs == 0 {
 		return nil
+	}
+	if c.draw != nil {
+		return compiled.ReadTokens(0, c.drawn[:])
 	}
 	nVocab := c.model.cfg().NVocab
 	all, err := compiled.Output(0)

@@ -101,20 +101,14 @@ func (g *generation) run(ctx context.Context, prompt []int32) error {
 	for i, id := range prompt {
 		rows[i] = Row{Token: id, Seq: g.seq, Output: i == len(prompt)-1}
 	}
-	if err := g.c.Step(ctx, rows); err != nil {
+	id, err := g.next(ctx, rows)
+	if err != nil {
 		return err
 	}
 	g.res.PromptTime = time.Since(start)
 	rows = rows[:1]
 	var first time.Time
 	for {
-		if err := ctx.Err(); err != nil {
-			return g.finish(err)
-		}
-		id, err := g.sampler.Sample(g.c.Logits(0))
-		if err != nil {
-			return g.finish(fmt.Errorf("engine: token %d: %w", len(g.res.Tokens), err))
-		}
 		g.sampler.Accept(id)
 		g.res.Tokens = append(g.res.Tokens, id)
 		if len(g.res.Tokens) == 1 {
@@ -127,10 +121,30 @@ func (g *generation) run(ctx context.Context, prompt []int32) error {
 			return err
 		}
 		rows[0] = Row{Token: id, Seq: g.seq, Output: true}
-		if err := g.c.Step(ctx, rows); err != nil {
+		if id, err = g.next(ctx, rows); err != nil {
 			return g.finish(err)
 		}
 	}
+}
+
+// next feeds rows, the last of which is an output, and draws the token that follows: on the backend where it can.
+func (g *generation) next(ctx context.Context, rows []Row) (int32, error) {
+	if g.c.model.Draws() {
+		if d, ok := g.sampler.Draw(); ok {
+			return g.c.StepDraw(ctx, rows, d)
+		}
+	}
+	if err := g.c.Step(ctx, rows); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	id, err := g.sampler.Sample(g.c.Logits(0))
+	if err != nil {
+		return 0, fmt.Errorf("engine: token %d: %w", len(g.res.Tokens), err)
+	}
+	return id, nil
 }
 
 // take shows a token's text and reports whether the answer ends with it.

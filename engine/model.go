@@ -15,6 +15,7 @@ import (
 	"github.com/minfer-go/minfer/gguf"
 	"github.com/minfer-go/minfer/graph"
 	modelsqwen "github.com/minfer-go/minfer/models-qwen"
+	"github.com/minfer-go/minfer/quant"
 )
 
 // LoadOptions says how a model is loaded. The zero value is useful.
@@ -39,6 +40,7 @@ type Model struct {
 	template   func() (*chat.Template, error)
 	defaults   sample.Params
 	notice     func(string)
+	draws      bool
 }
 
 // Load opens a GGUF file (any shard of a split one) and makes its weights known to the backend. Weights stay in the mapped
@@ -96,6 +98,8 @@ func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
 		m.backend = nil
 		return nil, err
 	}
+	m.net.Drawable = m.tok.Size()
+	m.draws = draws(m.backend, m.net.Drawable)
 	for _, w := range m.net.Weights() {
 		t, _ := f.Tensor(w.Name)
 		data, err := f.TensorBytes(t)
@@ -151,6 +155,16 @@ func (m *Model) SampleDefaults() sample.Params { return m.defaults }
 
 // Backend that runs the model.
 func (m *Model) Backend() graph.Backend { return m.backend }
+
+// Draws reports whether the backend draws tokens by itself (Context.StepDraw).
+func (m *Model) Draws() bool { return m.draws }
+
+// draws asks the backend for the op.
+func draws(b graph.Backend, vocab int) bool {
+	logits := &graph.Node{Op: graph.OpMatMul, Type: quant.F32, Shape: graph.Shape{1, vocab}}
+	how := &graph.Node{Op: graph.OpInput, Type: quant.I32, Shape: graph.Shape{1, graph.SamplingWords}, Attr: graph.InputAttr{Input: graph.InSampling}}
+	return b.SupportsOp(&graph.Node{Op: graph.OpSample, Type: quant.I32, Shape: graph.Shape{1}, In: []*graph.Node{logits, how}, Attr: graph.SampleAttr{Vocab: vocab}}) == nil
+}
 
 // Describe names the backend, path and threads in use: "cpu avx2, 2 threads".
 func (m *Model) Describe() string {
