@@ -70,7 +70,8 @@ func (d *Driver) Retain(ordinal int) (*Context, error) {
 	return c, nil
 }
 
-// Release gives one Retain back. After the last one the context is closed and what was left in it is gone.
+// Release gives one Retain back. After the last one the context is closed and what was left in it is gone; while a stream
+// may hang (ErrTimeout) the driver keeps it, because it would wait for the stream.
 func (c *Context) Release() error {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
@@ -82,6 +83,9 @@ func (c *Context) Release() error {
 	}
 	c.closed.Store(true)
 	delete(c.d.contexts, c.info.Ordinal)
+	if err := c.blocked(fmt.Sprintf("releasing device %d", c.info.Ordinal)); err != nil {
+		return err
+	}
 	if r := c.t.PrimaryCtxRelease(c.dev); r != sys.Success && (c.dead.Load() == nil || !sticky(r)) {
 		return newError(c.t, "PrimaryCtxRelease", r, fmt.Sprintf("releasing device %d", c.info.Ordinal))
 	}

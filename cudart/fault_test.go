@@ -46,6 +46,22 @@ func TestWaitDeadline(t *testing.T) {
 	w.clean()
 }
 
+// A context whose stream hangs is closed without asking the driver, which would wait.
+func TestReleaseWhileHanging(t *testing.T) {
+	w := newWorld(t, cudatest.Options{}, "")
+	w.do(func(b *cudart.Bound) {
+		r := newRig(t, b, w.image)
+		w.fake.Hang("add")
+		require.NoError(t, r.launch(b, 1))
+		require.ErrorIs(t, r.s.Wait(b, time.Millisecond, "decode step"), cudart.ErrTimeout)
+	})
+	err := w.c.Release()
+	require.ErrorIs(t, err, cudart.ErrTimeout)
+	require.ErrorContains(t, err, "releasing device 0 is refused")
+	require.Zero(t, w.fake.Counts()["PrimaryCtxRelease"])
+	require.ErrorIs(t, w.c.Err(), cudart.ErrClosed)
+}
+
 // A bad access kills the context: its first cause, not blamed on the call that saw it, is what every later call says.
 func TestSticky(t *testing.T) {
 	w := newWorld(t, cudatest.Options{}, "")

@@ -1,7 +1,7 @@
 package cudart_test
 
 import (
-	"errors"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -12,8 +12,10 @@ import (
 
 // No result of a driver call goes unread in this module.
 func TestResultsAreRead(t *testing.T) {
-	if _, err := exec.LookPath("go"); errors.Is(err, exec.ErrNotFound) {
-		t.Skip("the test reads sources, and there is no go command here")
+	_, goErr := exec.LookPath("go")
+	_, sourceErr := os.Stat("lint_test.go")
+	if goErr != nil || sourceErr != nil {
+		t.Skip("the test reads sources with the go command, and one of them isn't here")
 	}
 	found, err := cudatest.UnreadResults(".")
 	require.NoError(t, err)

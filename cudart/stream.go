@@ -90,14 +90,14 @@ func (s *Stream) WaitEvent(b *Bound, e *Event) error {
 
 // Destroy ends the stream. Wait for its work first. A second call is ErrClosed.
 func (s *Stream) Destroy(b *Bound) error {
-	if s != nil && s.h == 0 {
-		return closed("destroying a stream")
-	}
-	if s == nil || s.c != b.c {
-		return b.on(s)
-	}
 	if err := b.releasing("destroying a stream"); err != nil {
 		return err
+	}
+	switch {
+	case s == nil || s.h == 0:
+		return closed("destroying a stream")
+	case s.c != b.c:
+		return invalid("the stream belongs to another context")
 	}
 	h := s.h
 	s.h = 0

@@ -14,8 +14,9 @@ type node struct {
 }
 
 type graph struct {
-	dev   *device
-	nodes []*node
+	dev       *device
+	nodes     []*node
+	destroyed bool
 }
 
 func (g *graph) find(h sys.GraphNode) *node {
@@ -49,9 +50,9 @@ func (g *graph) order() ([]*node, bool) {
 
 // exec is a graph made executable: its work in an order that its edges allow.
 type exec struct {
-	dev   *device
-	nodes []sys.GraphNode
-	work  []*op
+	from *graph
+	at   map[sys.GraphNode]int // in work
+	work []*op
 }
 
 func (f *Fake) graphCreate() (sys.Graph, sys.Result) {
@@ -89,8 +90,9 @@ func (f *Fake) exec(name string, h sys.GraphExec) (*device, *exec, sys.Result) {
 
 func (f *Fake) graphDestroy(h sys.Graph) sys.Result {
 	defer f.mu.Unlock()
-	_, r := f.graph("GraphDestroy", h)
+	g, r := f.graph("GraphDestroy", h)
 	if r == sys.Success {
+		g.destroyed = true
 		delete(f.graphs, h)
 	}
 	return r
@@ -151,9 +153,9 @@ func (f *Fake) graphInstantiate(h sys.Graph) (sys.GraphExec, sys.Result) {
 	if !ok {
 		return 0, sys.InvalidValue
 	}
-	e := &exec{dev: g.dev}
-	for _, x := range order {
-		e.nodes = append(e.nodes, x.h)
+	e := &exec{from: g, at: map[sys.GraphNode]int{}}
+	for i, x := range order {
+		e.at[x.h] = i
 		e.work = append(e.work, x.op)
 	}
 	eh := sys.GraphExec(f.handle())
@@ -194,12 +196,8 @@ func (f *Fake) graphExecSetNode(eh sys.GraphExec, nh sys.GraphNode, k sys.Kernel
 	if r != sys.Success {
 		return r
 	}
-	i := slices.Index(e.nodes, nh)
-	alive := false
-	for _, g := range f.graphs {
-		alive = alive || g.find(nh) != nil
-	}
-	if i < 0 || !alive || e.work[i].kernel == nil {
+	i, ok := e.at[nh]
+	if !ok || e.from.destroyed || e.work[i].kernel == nil {
 		f.violate("GraphExecSetNode: no such kernel node, or its graph has been destroyed")
 		return sys.InvalidValue
 	}
