@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "fdbcf1389ac952e3"
+const ManifestHash = "79318e991b79961d"
 
 // The kernels, by entry point.
 const (
@@ -30,6 +30,9 @@ const (
 	KernelSwigluF32
 	KernelScaleF32
 	KernelPermuteF32
+	KernelGatherRowsF32
+	KernelKvMove
+	KernelBatchMatmulF32
 	KernelGemmBf16128x256
 	KernelGemmBf16128x128
 	KernelGemmBf1664x64
@@ -210,6 +213,9 @@ var table = [NumKernels]descriptor{
 	KernelSwigluF32:            {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
 	KernelScaleF32:             {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
 	KernelPermuteF32:           {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelGatherRowsF32:        {symbol: "gather_rows_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvMove:               {symbol: "kv_move", shared: 0, tolerance: "", only: ""},
+	KernelBatchMatmulF32:       {symbol: "batch_matmul_f32", shared: 0, tolerance: "", only: ""},
 	KernelGemmBf16128x256:      {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
 	KernelGemmBf16128x128:      {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
 	KernelGemmBf1664x64:        {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
@@ -421,6 +427,40 @@ type PermuteParams struct {
 	Y      cudart.Ptr // float*
 	Stride [4]int64   // of x, in elements, by dimension of y
 	Shape  [4]int32   // of y, leading dimensions 1
+}
+
+// GatherRowsParams: y[r] = x[ids[r]] of an activation. Strides in elements.
+type GatherRowsParams struct {
+	X       cudart.Ptr // const float*
+	Ids     cudart.Ptr // const int32_t* [rows]
+	Y       cudart.Ptr // float* [rows, width]
+	Rows    int32
+	Width   int32
+	XStride int32
+	YStride int32
+}
+
+// KvMoveParams: Moves count cells of a region from cell src to cell dst; the ranges may overlap.
+type KvMoveParams struct {
+	Region cudart.Ptr // void*
+	Row    int64      // bytes of a cell, a multiple of 2
+	Dst    int32
+	Src    int32
+	Count  int32
+	_      int32
+}
+
+// BatchMatmulParams: y[i,m,n] = sum_k a[i,m,k] * b[i,n,k], float32. Strides of batches in elements; rows within are contiguous.
+type BatchMatmulParams struct {
+	A       cudart.Ptr // const float*
+	B       cudart.Ptr // const float*
+	Y       cudart.Ptr // float*
+	AStride int64
+	BStride int64
+	Batch   int32
+	M       int32
+	N       int32
+	K       int32
 }
 
 // GemmParams: y = scales * (a*b^T) + bias + residual on tensor cores: activations a [m, k], weights b [n, k], both bf16 or both f16. Strides in elements.
@@ -745,6 +785,30 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Y)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Stride)-16]
 	_ = [1]struct{}{}[unsafe.Offsetof(PermuteParams{}.Shape)-48]
+	_ = [1]struct{}{}[unsafe.Sizeof(GatherRowsParams{})-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.X)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.Ids)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.Y)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.Rows)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.Width)-28]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.XStride)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(GatherRowsParams{}.YStride)-36]
+	_ = [1]struct{}{}[unsafe.Sizeof(KvMoveParams{})-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvMoveParams{}.Region)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvMoveParams{}.Row)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvMoveParams{}.Dst)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvMoveParams{}.Src)-20]
+	_ = [1]struct{}{}[unsafe.Offsetof(KvMoveParams{}.Count)-24]
+	_ = [1]struct{}{}[unsafe.Sizeof(BatchMatmulParams{})-56]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.A)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.B)-8]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.Y)-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.AStride)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.BStride)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.Batch)-40]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.M)-44]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.N)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(BatchMatmulParams{}.K)-52]
 	_ = [1]struct{}{}[unsafe.Sizeof(GemmParams{})-80]
 	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.A)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(GemmParams{}.B)-8]
@@ -1114,6 +1178,33 @@ func (k *Kernels) PermuteF32(q Queue, p *PermuteParams) error {
 		return refused(KernelPermuteF32, err)
 	}
 	return k.launch(q, KernelPermuteF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// GatherRowsF32 queues kernel gather_rows_f32.
+func (k *Kernels) GatherRowsF32(q Queue, p *GatherRowsParams) error {
+	cfg, err := p.config(KernelGatherRowsF32, &k.device)
+	if err != nil {
+		return refused(KernelGatherRowsF32, err)
+	}
+	return k.launch(q, KernelGatherRowsF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// KvMove queues kernel kv_move.
+func (k *Kernels) KvMove(q Queue, p *KvMoveParams) error {
+	cfg, err := p.config(KernelKvMove, &k.device)
+	if err != nil {
+		return refused(KernelKvMove, err)
+	}
+	return k.launch(q, KernelKvMove, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// BatchMatmulF32 queues kernel batch_matmul_f32.
+func (k *Kernels) BatchMatmulF32(q Queue, p *BatchMatmulParams) error {
+	cfg, err := p.config(KernelBatchMatmulF32, &k.device)
+	if err != nil {
+		return refused(KernelBatchMatmulF32, err)
+	}
+	return k.launch(q, KernelBatchMatmulF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // GemmBf16128x256 queues kernel gemm_bf16_128x256.

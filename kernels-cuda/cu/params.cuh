@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_fdbcf1389ac952e3
+#define MINFER_KERNELS_ABI minfer_kernels_abi_79318e991b79961d
 
 // y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
 // Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
@@ -101,6 +101,65 @@ static_assert(offsetof(PermuteParams, x) == 0, "offset");
 static_assert(offsetof(PermuteParams, y) == 8, "offset");
 static_assert(offsetof(PermuteParams, stride) == 16, "offset");
 static_assert(offsetof(PermuteParams, shape) == 48, "offset");
+
+// y[r] = x[ids[r]] of an activation. Strides in elements.
+struct GatherRowsParams {
+    const float* x;
+    const int32_t* ids; // [rows]
+    float* y; // [rows, width]
+    int32_t rows;
+    int32_t width;
+    int32_t x_stride;
+    int32_t y_stride;
+};
+static_assert(sizeof(GatherRowsParams) == 40, "size");
+static_assert(offsetof(GatherRowsParams, x) == 0, "offset");
+static_assert(offsetof(GatherRowsParams, ids) == 8, "offset");
+static_assert(offsetof(GatherRowsParams, y) == 16, "offset");
+static_assert(offsetof(GatherRowsParams, rows) == 24, "offset");
+static_assert(offsetof(GatherRowsParams, width) == 28, "offset");
+static_assert(offsetof(GatherRowsParams, x_stride) == 32, "offset");
+static_assert(offsetof(GatherRowsParams, y_stride) == 36, "offset");
+
+// Moves count cells of a region from cell src to cell dst; the ranges may overlap.
+struct KvMoveParams {
+    void* region;
+    int64_t row; // bytes of a cell, a multiple of 2
+    int32_t dst;
+    int32_t src;
+    int32_t count;
+    int32_t padding;
+};
+static_assert(sizeof(KvMoveParams) == 32, "size");
+static_assert(offsetof(KvMoveParams, region) == 0, "offset");
+static_assert(offsetof(KvMoveParams, row) == 8, "offset");
+static_assert(offsetof(KvMoveParams, dst) == 16, "offset");
+static_assert(offsetof(KvMoveParams, src) == 20, "offset");
+static_assert(offsetof(KvMoveParams, count) == 24, "offset");
+static_assert(offsetof(KvMoveParams, padding) == 28, "offset");
+
+// y[i,m,n] = sum_k a[i,m,k] * b[i,n,k], float32. Strides of batches in elements; rows within are contiguous.
+struct BatchMatmulParams {
+    const float* a;
+    const float* b;
+    float* y;
+    int64_t a_stride;
+    int64_t b_stride;
+    int32_t batch;
+    int32_t m;
+    int32_t n;
+    int32_t k;
+};
+static_assert(sizeof(BatchMatmulParams) == 56, "size");
+static_assert(offsetof(BatchMatmulParams, a) == 0, "offset");
+static_assert(offsetof(BatchMatmulParams, b) == 8, "offset");
+static_assert(offsetof(BatchMatmulParams, y) == 16, "offset");
+static_assert(offsetof(BatchMatmulParams, a_stride) == 24, "offset");
+static_assert(offsetof(BatchMatmulParams, b_stride) == 32, "offset");
+static_assert(offsetof(BatchMatmulParams, batch) == 40, "offset");
+static_assert(offsetof(BatchMatmulParams, m) == 44, "offset");
+static_assert(offsetof(BatchMatmulParams, n) == 48, "offset");
+static_assert(offsetof(BatchMatmulParams, k) == 52, "offset");
 
 // y = scales * (a*b^T) + bias + residual on tensor cores: activations a [m, k], weights b [n, k], both bf16 or both f16. Strides in elements.
 struct GemmParams {
