@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -172,96 +171,6 @@ func TestDeviceLoading(t *testing.T) {
 	w.clean()
 }
 
-// Clusters and programmatic order, directly, captured and as explicit nodes.
-func TestDeviceHopper(t *testing.T) {
-	w := newDevice(t)
-	if info := w.c.Device(); info.Major < 9 {
-		t.Skipf("needs sm_90, this is %v", &info)
-	}
-	w.do(func(b *cudart.Bound) {
-		r := newRig(t, b, w.image)
-		lib, err := b.LoadLibrary([]byte(hopperPTX))
-		require.NoError(t, err)
-		cluster, err := lib.Kernel(b, "cluster")
-		require.NoError(t, err)
-		chain, err := lib.Kernel(b, "chain")
-		require.NoError(t, err)
-		p := addParams{r.m.Ptr(), 0, 1}
-		word := func() uint32 {
-			require.NoError(t, b.CopyToHost(r.s, r.p, 0, r.m.Ptr(), 4))
-			require.NoError(t, r.s.Wait(b, second, "a word"))
-			return *(*uint32)(unsafe.Pointer(&r.p.Bytes()[0]))
-		}
-		cfg := cudart.LaunchConfig{GridX: 8, BlockX: 32, ClusterX: 4}
-		require.NoError(t, b.Launch(r.s, cluster, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p)))
-		require.EqualValues(t, 4, word())
-		full := cudart.LaunchConfig{GridX: 8, GridY: 1, GridZ: 1, BlockX: 32, BlockY: 1, BlockZ: 1, ClusterX: 8, ClusterY: 1, ClusterZ: 1}
-		n, err := cluster.Clusters(b, &full)
-		require.NoError(t, err)
-		require.Positive(t, n)
-		bad := cudart.LaunchConfig{GridX: 7, BlockX: 32, ClusterX: 2}
-		require.Error(t, b.Launch(r.s, cluster, &bad, unsafe.Pointer(&p), unsafe.Sizeof(p)))
-
-		// chain: x ← 3x + a; order shows in the result.
-		want := func(x uint32, adds ...uint32) uint32 {
-			for _, a := range adds {
-				x = 3*x + a
-			}
-			return x
-		}
-		adds := []uint32{1, 2, 3, 4, 5, 6, 7}
-		prog := cudart.LaunchConfig{GridX: 1, BlockX: 1, Programmatic: 1}
-		all := func() error {
-			for _, a := range adds {
-				p := addParams{r.m.Ptr(), 0, a}
-				if err := b.Launch(r.s, chain, &prog, unsafe.Pointer(&p), unsafe.Sizeof(p)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		require.NoError(t, b.Memset32(r.s, r.m.Ptr(), 1, 1))
-		require.NoError(t, all())
-		require.Equal(t, want(1, adds...), word())
-		captured, err := b.Capture(r.s, cudart.CaptureThreadLocal, all)
-		require.NoError(t, err)
-		built, err := b.NewGraph()
-		require.NoError(t, err)
-		var last []cudart.Node
-		for _, a := range adds {
-			p := addParams{r.m.Ptr(), 0, a}
-			node, err := built.AddKernel(b, last, chain, &prog, unsafe.Pointer(&p), unsafe.Sizeof(p))
-			require.NoError(t, err)
-			last = []cudart.Node{node}
-		}
-		for name, g := range map[string]*cudart.Graph{"captured": captured, "built": built} {
-			x, err := g.Instantiate(b)
-			require.NoError(t, err, name)
-			require.NoError(t, b.Memset32(r.s, r.m.Ptr(), 1, 1))
-			require.NoError(t, x.Launch(b, r.s), name)
-			require.NoError(t, x.Launch(b, r.s), name)
-			require.Equal(t, want(want(1, adds...), adds...), word(), name)
-			require.NoError(t, x.Destroy(b))
-		}
-		clustered, err := b.NewGraph()
-		require.NoError(t, err)
-		node, err := clustered.AddKernel(b, nil, cluster, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p))
-		require.NoError(t, err)
-		x, err := clustered.Instantiate(b)
-		require.NoError(t, err)
-		require.NoError(t, x.SetKernel(b, node, cluster, &cfg, unsafe.Pointer(&p), unsafe.Sizeof(p)))
-		require.NoError(t, x.Launch(b, r.s))
-		require.EqualValues(t, 4, word(), "a node keeps its cluster shape")
-		require.NoError(t, x.Destroy(b))
-		for _, g := range []*cudart.Graph{captured, built, clustered} {
-			require.NoError(t, g.Destroy(b))
-		}
-		require.NoError(t, lib.Unload(b))
-		r.close(b)
-	})
-	w.clean()
-}
-
 // A window must end on the thread that began it; the driver itself says so, and the window survives the attempt.
 func TestDeviceWindowThread(t *testing.T) {
 	table := deviceTable(t)
@@ -374,70 +283,6 @@ func stickyInChild(t *testing.T) {
 	require.ErrorIs(t, w.c.Err(), cudart.ErrSticky)
 	require.NoError(t, w.c.Release())
 	fmt.Println("the child has seen it all")
-}
-
-// What the calls cost here, for the record; only the order of magnitude is checked.
-func TestDeviceCosts(t *testing.T) {
-	table := deviceTable(t)
-	h := newHot(t, table, deviceKernels())
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	measure := func(what string, n int, f func(b *cudart.Bound) error) time.Duration {
-		var d time.Duration
-		require.NoError(t, h.c.Do(func(b *cudart.Bound) error {
-			if err := f(b); err != nil {
-				return err
-			}
-			if err := h.r.s.Wait(b, second, what); err != nil {
-				return err
-			}
-			start := time.Now()
-			for range n {
-				if err := f(b); err != nil {
-					return err
-				}
-			}
-			d = time.Since(start) / time.Duration(n)
-			return h.r.s.Wait(b, second, what)
-		}))
-		t.Logf("%-40s %v", what, d)
-		return d
-	}
-	do := measure("Do, nested", 1000, func(*cudart.Bound) error { return h.c.Do(func(*cudart.Bound) error { return nil }) })
-	require.Less(t, do, 20*time.Microsecond)
-	measure("Launch", 500, func(b *cudart.Bound) error { return h.r.launch(b, 1) })
-	measure("Exec.Launch of one node", 500, func(b *cudart.Bound) error { return h.x.Launch(b, h.r.s) })
-	measure("Exec.SetKernel", 500, func(b *cudart.Bound) error {
-		p := addParams{h.r.m.Ptr(), rigWords, 1}
-		return h.x.SetKernel(b, h.n, h.r.add, &rigLaunch, unsafe.Pointer(&p), unsafe.Sizeof(p))
-	})
-	measure("Stream.Query of an idle stream", 500, func(b *cudart.Bound) error { _, err := h.r.s.Query(b); return err })
-	measure("Launch and Wait", 200, func(b *cudart.Bound) error {
-		if err := h.r.launch(b, 1); err != nil {
-			return err
-		}
-		return h.r.s.Wait(b, second, "one")
-	})
-	require.NoError(t, h.c.Do(func(b *cudart.Bound) error {
-		k := h.r.kernel(b, "spin")
-		for _, spin := range []time.Duration{cudart.DefaultSpin, 5 * time.Millisecond} {
-			h.r.s.Spin = spin
-			var worst, sum time.Duration
-			const n = 50
-			for range n {
-				start := time.Now()
-				h.r.spin(b, k, time.Millisecond)
-				if err := h.r.s.Wait(b, second, "a millisecond"); err != nil {
-					return err
-				}
-				late := time.Since(start) - time.Millisecond
-				worst, sum = max(worst, late), sum+late
-			}
-			t.Logf("a kernel of 1 ms with Spin %v: seen %v late on average, %v at worst", spin, sum/n, worst)
-		}
-		h.r.s.Spin = cudart.DefaultSpin
-		return nil
-	}))
 }
 
 // Nothing is allocated, loaded or asked for inside a window, as the driver counts it.
