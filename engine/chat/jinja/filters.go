@@ -367,7 +367,7 @@ func filterInt(r *run, v Value, a *args) Value {
 		return Int(int64(f))
 	}
 	if s, ok := v.(Str); ok {
-		r.scan(len(s.s))
+		r.step(len(s.s) / 8) // reading a number takes longer than a scan
 		text := strings.ReplaceAll(strings.TrimSpace(s.s), "_", "")
 		base := a.int(b[1], 10)
 		if prefix, ok := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]; ok && strings.HasPrefix(strings.ToLower(strings.TrimLeft(text, "+-")), prefix) {
@@ -392,7 +392,7 @@ func filterFloat(r *run, v Value, a *args) Value {
 		return Float(f)
 	}
 	if s, ok := v.(Str); ok {
-		r.scan(len(s.s))
+		r.step(len(s.s) / 8) // reading a number takes longer than a scan
 		if f, err := strconv.ParseFloat(strings.TrimSpace(s.s), 64); err == nil {
 			return Float(f)
 		}
