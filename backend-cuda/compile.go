@@ -24,6 +24,9 @@ type compiler struct {
 	scratch   scratchPlan
 	base      cudart.Ptr // of the scratch, when recording
 
+	counterBytes int64      // that attention counts its blocks in: zeros, which every launch leaves as zeros
+	counters     cudart.Ptr // when recording
+
 	node    *graph.Node                   // that launches are recorded for
 	readers []int                         // by node that owns memory: how many of the unit's nodes read it
 	last    map[rounding]int              // rows that products want in a form: index of the last node that wants them
@@ -56,6 +59,15 @@ func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
 		}
 		p.arena = arena
 		record := &compiler{b: b, u: u, p: p, recording: true}
+		if n := plan.counterBytes; n > 0 {
+			if p.counters, err = b.pool.get(bd, n); err != nil {
+				return err
+			}
+			if err := bd.Memset8(b.stream, p.counters.Ptr(), 0, n); err != nil {
+				return err
+			}
+			record.counters = p.counters.Ptr()
+		}
 		if arena != nil {
 			record.base = arena.mem.Ptr()
 		}

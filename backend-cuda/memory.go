@@ -1,11 +1,13 @@
 package backendcuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/minfer-go/minfer/cudart"
 	"github.com/minfer-go/minfer/graph"
+	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
 )
 
 // buffer is memory of the device that graphs compute in.
@@ -116,6 +118,20 @@ func (b *Backend) Free(g graph.Buffer) {
 		b.opts.Notice(fmt.Sprintf("CUDA: memory could not be given back: %v", err))
 	}
 	buf.mem = nil
+}
+
+// CopyCells moves cells of a KV region on the device; the ranges may overlap.
+func (b *Backend) CopyCells(r graph.KVRegion, dst, src, n int) error {
+	at, err := span(r.Buffer, 0, r.RowBytes*int64(r.Cells))
+	if err != nil || dst < 0 || src < 0 || n < 0 || n > r.Cells-max(dst, src) {
+		return fmt.Errorf("backendcuda: a move of %d cells from %d to %d of %d: %w", n, src, dst, r.Cells, cmp.Or(err, cudart.ErrInvalid))
+	}
+	if n == 0 || dst == src {
+		return nil
+	}
+	return b.do(func(bd *cudart.Bound) error {
+		return b.dev.kernels.KvMove(streamQueue{bd, b.stream}, &kernelscuda.KvMoveParams{Region: at, Row: r.RowBytes, Dst: int32(dst), Src: int32(src), Count: int32(n)})
+	})
 }
 
 // outOfMemory lets graph's sentinel be found in an error that is the driver's.

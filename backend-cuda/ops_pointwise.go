@@ -69,3 +69,10 @@ func (c *compiler) permute(n *graph.Node) {
 	}
 	c.queue(c.b.dev.kernels.PermuteF32(c, &p))
 }
+
+// batchMatMul multiplies two activations.
+func (c *compiler) batchMatMul(n *graph.Node) {
+	y, a, b := c.mat(n), c.mat(n.In[0]), c.mat(n.In[1])
+	c.queue(c.b.dev.kernels.BatchMatmulF32(c, &kernelscuda.BatchMatmulParams{A: a.ptr, B: b.ptr, Y: y.ptr, AStride: int64(a.stride), BStride: int64(b.stride),
+		Batch: y.rows, M: int32(n.Shape[1]), N: int32(n.Shape[2]), K: int32(n.In[0].Shape[2])}))
+}

@@ -20,7 +20,7 @@ func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, x, dst, residua
 	b := c.vector(n, bias)
 	switch {
 	case f == formQ8 && r.plane.key.layout == LayoutTile16:
-		c.tiles(n, r, in, b, x.rows, dst, residual)
+		c.tiles(r, in, b, x.rows, dst, residual)
 	case f == formQ8:
 		c.queue(kernels.Matvec(c, int32(w.Type), &kernelscuda.MatvecParams{W: r.plane.ptr(), Q8: in.vals.ptr, Records: in.extra.ptr, Bias: b,
 			Residual: residual.ptr, Y: dst.ptr, Rows: rows, K: k, Columns: x.rows, ResidualStride: residual.stride, YStride: dst.stride}))
@@ -96,6 +96,9 @@ func (c *compiler) rounded(n *graph.Node) bool {
 // qkv is three products into one row.
 func (c *compiler) qkv(n *graph.Node) {
 	x, y := c.mat(n.In[0]), c.mat(n)
+	if c.stack(n, n.Weights[:3], n.Weights[3:], x, y) {
+		return
+	}
 	at := 0
 	for i, w := range n.Weights[:3] {
 		dst := y
@@ -108,6 +111,9 @@ func (c *compiler) qkv(n *graph.Node) {
 // ffn is silu(x*gate') * (x*up').
 func (c *compiler) ffn(n *graph.Node) {
 	x, y := c.mat(n.In[0]), c.mat(n)
+	if c.swiglu(n, x, y) {
+		return
+	}
 	both := c.take(int64(y.rows) * int64(y.width) * 8) // a row of gate, then up
 	g := mat{ptr: both.ptr, rows: y.rows, width: y.width, stride: 2 * y.width}
 	u := g

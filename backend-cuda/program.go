@@ -27,6 +27,7 @@ type program struct {
 	name     string
 	launches []launch
 	arena    *arena
+	counters *cudart.Memory
 	replays  bool // may become a CUDA graph
 	runs     int
 	exec     *cudart.Exec
@@ -89,6 +90,9 @@ func (p *program) Close() error {
 		if p.exec != nil {
 			errs = append(errs, p.exec.Destroy(bd))
 			p.b.stats.Execs--
+		}
+		if p.counters != nil {
+			errs = append(errs, p.b.pool.put(bd, p.counters))
 		}
 		if p.arena != nil {
 			errs = append(errs, p.arena.drop(bd))

@@ -93,15 +93,18 @@ func (r *registry) load(b *cudart.Bound, p *plane, data []byte) (err error) {
 		r.pending = true
 		return r.upload.rows(b, r.stream, p.ptr(), data, rows, rowBytes, stride)
 	}
-	if p.mem, err = b.Alloc(tileBytes(p.typ, rows, cols)); err != nil {
+	if p.mem, err = b.Alloc(tilePlanes(p.typ, rows, cols).Bytes()); err != nil {
 		return err
 	}
 	if need := int64(rows) * stride; r.raw == nil || r.raw.Size() < need {
-		if r.raw != nil {
-			if err := errors.Join(r.settleLocked(b), r.raw.Free(b)); err != nil {
+		if old := r.raw; old != nil {
+			if err := r.settleLocked(b); err != nil {
 				return err
 			}
 			r.raw = nil
+			if err := old.Free(b); err != nil {
+				return err
+			}
 		}
 		if r.raw, err = b.Alloc(need); err != nil {
 			return err
@@ -124,14 +127,14 @@ func (r *registry) settle(b *cudart.Bound) error {
 	if err := r.settleLocked(b); err != nil {
 		return err
 	}
+	raw, upload := r.raw, r.upload
+	r.raw, r.upload = nil, nil
 	var errs []error
-	if r.raw != nil {
-		errs = append(errs, r.raw.Free(b))
-		r.raw = nil
+	if raw != nil {
+		errs = append(errs, raw.Free(b))
 	}
-	if r.upload != nil {
-		errs = append(errs, r.upload.close(b))
-		r.upload = nil
+	if upload != nil {
+		errs = append(errs, upload.close(b))
 	}
 	return errors.Join(errs...)
 }

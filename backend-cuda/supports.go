@@ -31,9 +31,6 @@ func (b *Backend) SupportsOp(n *graph.Node) error {
 	case graph.OpKvcacheStore, graph.OpKvcacheLoad:
 		return cacheType(n, n.Type)
 	case graph.OpAttn:
-		if d := n.Attr.(graph.AttnAttr).HeadDim; d > maxHeadDim {
-			return unsupported(n, "head_dim %d: the kernels go to %d", d, maxHeadDim)
-		}
 		for _, kv := range n.In[1:3] {
 			if err := cacheType(n, kv.Type); err != nil {
 				return err
@@ -119,7 +116,7 @@ func planeBytes(w *graph.Weight, l Layout) int64 {
 		rows = w.Shape[0]
 	}
 	if l == LayoutTile16 {
-		return tileBytes(w.Type, rows, cols)
+		return tilePlanes(w.Type, rows, cols).Bytes()
 	}
 	return int64(rows) * rawRowBytes(w.Type, cols)
 }
