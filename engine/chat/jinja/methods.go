@@ -202,7 +202,7 @@ func strMethod(s Str, name string) func(r *run, a *args) Value {
 	case "removeprefix", "removesuffix":
 		return func(r *run, a *args) Value {
 			x := a.str(a.bind("fix")[0]).s
-			r.scan(len(s.s))
+			r.scan(len(s.s) + 16*len(s.lit)) // the marks are copied
 			if name == "removeprefix" && strings.HasPrefix(s.s, x) {
 				return s.sub(len(x), len(s.s))
 			}
