@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -134,7 +135,7 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.load(a, template)
+	m, chosen, err := c.loadFor(a, template, c.Ctx)
 	if err != nil {
 		return err
 	}
@@ -152,6 +153,7 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	defer ctx.Close()
+	trace := startTrace(ctx)
 	if c.DumpGraph != "" {
 		if err := c.dump(ctx); err != nil {
 			return err
@@ -174,6 +176,7 @@ func (c *runCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout)
 	}
 	f := c.figures(m, ctx, res, loaded, first, params.Seed)
+	f.Backend = chosen.describe()
 	if c.JSON && err == nil {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
@@ -182,7 +185,7 @@ func (c *runCmd) Run(a *app) error {
 	if c.Verbose {
 		fmt.Fprintln(a.stderr, f.line())
 	}
-	return err
+	return errors.Join(err, chosen.report(a.stderr, ctx), trace.write())
 }
 
 func (c *runCmd) ids(m *engine.Model, text string) ([]int32, error) {
@@ -254,7 +257,7 @@ func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, 
 	}
 	o := ctx.Options()
 	return figures{Model: m.Path(), Text: r.Text, Tokens: r.Tokens, StopReason: string(r.Reason), PromptTokens: r.PromptTokens, LoadMS: ms(loaded), FirstTextMS: ms(first),
-		PromptTokS: rate(r.PromptTokens, r.PromptTime), DecodeTokS: rate(len(r.Tokens)-1, r.DecodeTime), Backend: m.Describe(),
+		PromptTokS: rate(r.PromptTokens, r.PromptTime), DecodeTokS: rate(len(r.Tokens)-1, r.DecodeTime),
 		KV: o.KeyType.String() + "/" + o.ValueType.String(), Ctx: o.Ctx, Seed: seed}
 }
 

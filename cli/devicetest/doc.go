@@ -1,0 +1,3 @@
+// Package devicetest holds the end-to-end tests of the CUDA backend: whole models on a real GPU. It has tests only. Without a
+// device, or without the kernels' image, each says so and skips; docs/cuda.md tells how to run them.
+package devicetest
