@@ -234,3 +234,41 @@ func TestAttnReference(t *testing.T) {
 	require.NoError(t, e.AttnReferenceF32(e, &d.params))
 	d.result(t, e, 2e-6)
 }
+
+func TestAttnPrefill(t *testing.T) {
+	e := emulate(t)
+	r := rand.New(rand.NewPCG(15, 16))
+	// A prompt of 22 rows after 60 cells, one row of another sequence, padding, and a prompt that begins.
+	c := attnCase{seqRuns: []int32{1, 2, 0, 1, 3, 1}, runs: []int32{10, 70, 200, 30, 100, 100, 300, 25}, cells: 330}
+	for i := range 22 {
+		c.lengths, c.seqs = append(c.lengths, int32(61+i)), append(c.seqs, 0)
+	}
+	c.lengths, c.seqs = append(c.lengths, 70, 0, 0), append(c.seqs, 1, 1, 0)
+	for i := range 5 {
+		c.lengths, c.seqs = append(c.lengths, int32(1+i)), append(c.seqs, 2)
+	}
+	for _, s := range []struct {
+		heads, kvHeads, dim int
+		key, value          int32
+	}{
+		{14, 2, 64, KVF16, KVF16}, {4, 2, 128, KVQ8, KVQ8}, {3, 1, 80, KVF16, KVF16}, {2, 1, 96, KVF16, KVF16}, {2, 2, 64, KVQ8, KVF16},
+		{5, 1, 128, KVF16, KVQ8}, {6, 2, 128, KVF16, KVF16}, {4, 1, 64, KVF16, KVQ8}, {1, 1, 64, KVQ8, KVQ8}, {2, 1, 128, KVQ8, KVF16},
+	} {
+		c.heads, c.kvHeads, c.dim, c.key, c.value = s.heads, s.kvHeads, s.dim, s.key, s.value
+		d := c.prepare(e, r)
+		id, ok := AttnPrefill(c.key, c.value, int32(c.dim))
+		require.True(t, ok)
+		require.NoError(t, e.Attn(id, e, &d.params))
+		all := d.result(t, e, 1e-3, id)
+
+		// A row alone: the same bits.
+		const alone = 20
+		with, n := d.params, c.heads*c.dim
+		y := e.alloc(4 * n)
+		with.Q, with.Lengths, with.Seqs, with.Rows, with.Y = put(e, d.q[alone*d.qStride:][:d.qStride]), put(e, c.lengths[alone:]), put(e, c.seqs[alone:]), 1, y
+		require.NoError(t, e.Attn(id, e, &with))
+		require.Equal(t, all[alone*n:][:n], get[float32](e, y, n))
+	}
+	_, ok := AttnPrefill(KVF32, KVF16, 64)
+	require.False(t, ok)
+}

@@ -9,21 +9,31 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "79318e991b79961d"
+const ManifestHash = "a208cb69469c1d2a"
 
 // The kernels, by entry point.
 const (
 	KernelAttnReferenceF32 ID = iota
 	KernelAttnDecodeF32
 	KernelAttnCombineF32
+	KernelAttnPrefillF16F16D80
+	KernelAttnPrefillF16F16D96
 	KernelAttnDecodeF16F16D64
+	KernelAttnPrefillF16F16D64
 	KernelAttnDecodeF16Q8D64
+	KernelAttnPrefillF16Q8D64
 	KernelAttnDecodeQ8F16D64
+	KernelAttnPrefillQ8F16D64
 	KernelAttnDecodeQ8Q8D64
+	KernelAttnPrefillQ8Q8D64
 	KernelAttnDecodeF16F16D128
+	KernelAttnPrefillF16F16D128
 	KernelAttnDecodeF16Q8D128
+	KernelAttnPrefillF16Q8D128
 	KernelAttnDecodeQ8F16D128
+	KernelAttnPrefillQ8F16D128
 	KernelAttnDecodeQ8Q8D128
+	KernelAttnPrefillQ8Q8D128
 	KernelAddF32
 	KernelMulF32
 	KernelSiluF32
@@ -196,184 +206,194 @@ const (
 )
 
 var table = [NumKernels]descriptor{
-	KernelAttnReferenceF32:     {symbol: "attn_reference_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF32:        {symbol: "attn_decode_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnCombineF32:       {symbol: "attn_combine_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF16F16D64:  {symbol: "attn_decode_f16_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF16Q8D64:   {symbol: "attn_decode_f16_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeQ8F16D64:   {symbol: "attn_decode_q8_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeQ8Q8D64:    {symbol: "attn_decode_q8_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF16F16D128: {symbol: "attn_decode_f16_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF16Q8D128:  {symbol: "attn_decode_f16_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeQ8F16D128:  {symbol: "attn_decode_q8_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeQ8Q8D128:   {symbol: "attn_decode_q8_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAddF32:               {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:               {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:              {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:            {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:             {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32:           {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
-	KernelGatherRowsF32:        {symbol: "gather_rows_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvMove:               {symbol: "kv_move", shared: 0, tolerance: "", only: ""},
-	KernelBatchMatmulF32:       {symbol: "batch_matmul_f32", shared: 0, tolerance: "", only: ""},
-	KernelGemmBf16128x256:      {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf16128x128:      {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf1664x64:        {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x256:       {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x128:       {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF1664x64:         {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF32:              {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ40:            {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ41:            {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ50:            {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ51:            {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ80:            {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ4K:            {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ5K:            {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ6K:            {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ40:        {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ41:        {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ50:        {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ51:        {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ80:        {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ4K:        {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ5K:        {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ6K:        {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF32:           {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF16:           {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsBf16:          {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ40:           {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ41:           {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ50:           {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ51:           {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ80:           {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ4K:           {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ5K:           {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ6K:           {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ40:       {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ41:       {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ50:       {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ51:       {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ80:       {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ4K:       {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ5K:       {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ6K:       {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ401:        {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ408:        {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ411:        {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ418:        {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ501:        {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ508:        {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ511:        {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ518:        {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ801:        {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ808:        {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K1:        {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K8:        {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K1:        {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K8:        {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K1:        {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K8:        {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF321:           {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF324:           {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF328:           {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF161:           {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF164:           {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF168:           {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf161:          {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf164:          {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf168:          {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecTileK1:         {symbol: "matvec_tile_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecTile01:         {symbol: "matvec_tile_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecTileQ401:       {symbol: "matvec_tile_q4_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ401:     {symbol: "matvec_swiglu_q4_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ411:       {symbol: "matvec_tile_q4_1_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ411:     {symbol: "matvec_swiglu_q4_1_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ501:       {symbol: "matvec_tile_q5_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ501:     {symbol: "matvec_swiglu_q5_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ511:       {symbol: "matvec_tile_q5_1_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ511:     {symbol: "matvec_swiglu_q5_1_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ801:       {symbol: "matvec_tile_q8_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ801:     {symbol: "matvec_swiglu_q8_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ4K1:       {symbol: "matvec_tile_q4_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K1:     {symbol: "matvec_swiglu_q4_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ5K1:       {symbol: "matvec_tile_q5_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K1:     {symbol: "matvec_swiglu_q5_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ6K1:       {symbol: "matvec_tile_q6_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K1:     {symbol: "matvec_swiglu_q6_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileK2:         {symbol: "matvec_tile_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTile02:         {symbol: "matvec_tile_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ402:       {symbol: "matvec_tile_q4_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ402:     {symbol: "matvec_swiglu_q4_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ412:       {symbol: "matvec_tile_q4_1_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ412:     {symbol: "matvec_swiglu_q4_1_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ502:       {symbol: "matvec_tile_q5_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ502:     {symbol: "matvec_swiglu_q5_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ512:       {symbol: "matvec_tile_q5_1_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ512:     {symbol: "matvec_swiglu_q5_1_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ802:       {symbol: "matvec_tile_q8_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ802:     {symbol: "matvec_swiglu_q8_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ4K2:       {symbol: "matvec_tile_q4_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K2:     {symbol: "matvec_swiglu_q4_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ5K2:       {symbol: "matvec_tile_q5_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K2:     {symbol: "matvec_swiglu_q5_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ6K2:       {symbol: "matvec_tile_q6_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K2:     {symbol: "matvec_swiglu_q6_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileK4:         {symbol: "matvec_tile_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTile04:         {symbol: "matvec_tile_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ404:       {symbol: "matvec_tile_q4_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ404:     {symbol: "matvec_swiglu_q4_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ414:       {symbol: "matvec_tile_q4_1_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ414:     {symbol: "matvec_swiglu_q4_1_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ504:       {symbol: "matvec_tile_q5_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ504:     {symbol: "matvec_swiglu_q5_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ514:       {symbol: "matvec_tile_q5_1_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ514:     {symbol: "matvec_swiglu_q5_1_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ804:       {symbol: "matvec_tile_q8_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ804:     {symbol: "matvec_swiglu_q8_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ4K4:       {symbol: "matvec_tile_q4_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K4:     {symbol: "matvec_swiglu_q4_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ5K4:       {symbol: "matvec_tile_q5_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K4:     {symbol: "matvec_swiglu_q5_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ6K4:       {symbol: "matvec_tile_q6_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K4:     {symbol: "matvec_swiglu_q6_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileK8:         {symbol: "matvec_tile_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecTile08:         {symbol: "matvec_tile_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecTileQ408:       {symbol: "matvec_tile_q4_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ408:     {symbol: "matvec_swiglu_q4_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ418:       {symbol: "matvec_tile_q4_1_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ418:     {symbol: "matvec_swiglu_q4_1_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ508:       {symbol: "matvec_tile_q5_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ508:     {symbol: "matvec_swiglu_q5_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ518:       {symbol: "matvec_tile_q5_1_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ518:     {symbol: "matvec_swiglu_q5_1_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ808:       {symbol: "matvec_tile_q8_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ808:     {symbol: "matvec_swiglu_q8_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ4K8:       {symbol: "matvec_tile_q4_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K8:     {symbol: "matvec_swiglu_q4_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ5K8:       {symbol: "matvec_tile_q5_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K8:     {symbol: "matvec_swiglu_q5_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ6K8:       {symbol: "matvec_tile_q6_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K8:     {symbol: "matvec_swiglu_q6_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelRmsnormF32:           {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelHeadnormF32:          {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelSoftmaxF32:           {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
-	KernelQuantizeQ8:           {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
-	KernelConvertBf16:          {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelSwigluConvertBf16:    {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelConvertF16:           {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ40:            {symbol: "repack_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ41:            {symbol: "repack_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ50:            {symbol: "repack_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ51:            {symbol: "repack_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ80:            {symbol: "repack_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ4K:            {symbol: "repack_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ5K:            {symbol: "repack_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ6K:            {symbol: "repack_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelRopeTableF32:         {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
-	KernelRopeF32:              {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
-	KernelQkvRopeStoreF32:      {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvStoreF32:           {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnReferenceF32:      {symbol: "attn_reference_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnDecodeF32:         {symbol: "attn_decode_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnCombineF32:        {symbol: "attn_combine_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillF16F16D80:  {symbol: "attn_prefill_f16_f16_d80", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D96:  {symbol: "attn_prefill_f16_f16_d96", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16F16D64:   {symbol: "attn_decode_f16_f16_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillF16F16D64:  {symbol: "attn_prefill_f16_f16_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16Q8D64:    {symbol: "attn_decode_f16_q8_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillF16Q8D64:   {symbol: "attn_prefill_f16_q8_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8F16D64:    {symbol: "attn_decode_q8_f16_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillQ8F16D64:   {symbol: "attn_prefill_q8_f16_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8Q8D64:     {symbol: "attn_decode_q8_q8_d64", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillQ8Q8D64:    {symbol: "attn_prefill_q8_q8_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16F16D128:  {symbol: "attn_decode_f16_f16_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillF16F16D128: {symbol: "attn_prefill_f16_f16_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16Q8D128:   {symbol: "attn_decode_f16_q8_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillF16Q8D128:  {symbol: "attn_prefill_f16_q8_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8F16D128:   {symbol: "attn_decode_q8_f16_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillQ8F16D128:  {symbol: "attn_prefill_q8_f16_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8Q8D128:    {symbol: "attn_decode_q8_q8_d128", shared: 0, tolerance: "", only: ""},
+	KernelAttnPrefillQ8Q8D128:   {symbol: "attn_prefill_q8_q8_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAddF32:                {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
+	KernelMulF32:                {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
+	KernelSiluF32:               {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
+	KernelSwigluF32:             {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
+	KernelScaleF32:              {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
+	KernelPermuteF32:            {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
+	KernelGatherRowsF32:         {symbol: "gather_rows_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvMove:                {symbol: "kv_move", shared: 0, tolerance: "", only: ""},
+	KernelBatchMatmulF32:        {symbol: "batch_matmul_f32", shared: 0, tolerance: "", only: ""},
+	KernelGemmBf16128x256:       {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf16128x128:       {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf1664x64:         {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x256:        {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x128:        {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF1664x64:          {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF32:               {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ40:             {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ41:             {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ50:             {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ51:             {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ80:             {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ4K:             {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ5K:             {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandQ6K:             {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ40:         {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ41:         {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ50:         {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ51:         {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ80:         {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ4K:         {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ5K:         {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelExpandTileQ6K:         {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF32:            {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsF16:            {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsBf16:           {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ40:            {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ41:            {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ50:            {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ51:            {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ80:            {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ4K:            {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ5K:            {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsQ6K:            {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ40:        {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ41:        {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ50:        {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ51:        {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ80:        {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ4K:        {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ5K:        {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelGetrowsTileQ6K:        {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ401:         {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ408:         {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ411:         {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ418:         {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ501:         {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ508:         {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ511:         {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ518:         {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ801:         {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ808:         {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K1:         {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ4K8:         {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K1:         {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ5K8:         {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K1:         {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecRawQ6K8:         {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF321:            {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF324:            {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF328:            {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF161:            {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF164:            {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecF168:            {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf161:           {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf164:           {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
+	KernelMatvecBf168:           {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
+	KernelMatvecTileK1:          {symbol: "matvec_tile_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecTile01:          {symbol: "matvec_tile_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecTileQ401:        {symbol: "matvec_tile_q4_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ401:      {symbol: "matvec_swiglu_q4_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ411:        {symbol: "matvec_tile_q4_1_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ411:      {symbol: "matvec_swiglu_q4_1_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ501:        {symbol: "matvec_tile_q5_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ501:      {symbol: "matvec_swiglu_q5_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ511:        {symbol: "matvec_tile_q5_1_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ511:      {symbol: "matvec_swiglu_q5_1_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ801:        {symbol: "matvec_tile_q8_0_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ801:      {symbol: "matvec_swiglu_q8_0_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ4K1:        {symbol: "matvec_tile_q4_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K1:      {symbol: "matvec_swiglu_q4_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ5K1:        {symbol: "matvec_tile_q5_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K1:      {symbol: "matvec_swiglu_q5_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ6K1:        {symbol: "matvec_tile_q6_k_1", shared: 34048, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K1:      {symbol: "matvec_swiglu_q6_k_1", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileK2:          {symbol: "matvec_tile_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTile02:          {symbol: "matvec_tile_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecTileQ402:        {symbol: "matvec_tile_q4_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ402:      {symbol: "matvec_swiglu_q4_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ412:        {symbol: "matvec_tile_q4_1_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ412:      {symbol: "matvec_swiglu_q4_1_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ502:        {symbol: "matvec_tile_q5_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ502:      {symbol: "matvec_swiglu_q5_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ512:        {symbol: "matvec_tile_q5_1_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ512:      {symbol: "matvec_swiglu_q5_1_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ802:        {symbol: "matvec_tile_q8_0_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ802:      {symbol: "matvec_swiglu_q8_0_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ4K2:        {symbol: "matvec_tile_q4_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K2:      {symbol: "matvec_swiglu_q4_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ5K2:        {symbol: "matvec_tile_q5_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K2:      {symbol: "matvec_swiglu_q5_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ6K2:        {symbol: "matvec_tile_q6_k_2", shared: 35328, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K2:      {symbol: "matvec_swiglu_q6_k_2", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileK4:          {symbol: "matvec_tile_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTile04:          {symbol: "matvec_tile_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecTileQ404:        {symbol: "matvec_tile_q4_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ404:      {symbol: "matvec_swiglu_q4_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ414:        {symbol: "matvec_tile_q4_1_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ414:      {symbol: "matvec_swiglu_q4_1_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ504:        {symbol: "matvec_tile_q5_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ504:      {symbol: "matvec_swiglu_q5_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ514:        {symbol: "matvec_tile_q5_1_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ514:      {symbol: "matvec_swiglu_q5_1_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ804:        {symbol: "matvec_tile_q8_0_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ804:      {symbol: "matvec_swiglu_q8_0_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ4K4:        {symbol: "matvec_tile_q4_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K4:      {symbol: "matvec_swiglu_q4_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ5K4:        {symbol: "matvec_tile_q5_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K4:      {symbol: "matvec_swiglu_q5_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileQ6K4:        {symbol: "matvec_tile_q6_k_4", shared: 37888, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K4:      {symbol: "matvec_swiglu_q6_k_4", shared: 43008, tolerance: "", only: ""},
+	KernelMatvecTileK8:          {symbol: "matvec_tile_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecTile08:          {symbol: "matvec_tile_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecTileQ408:        {symbol: "matvec_tile_q4_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ408:      {symbol: "matvec_swiglu_q4_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ418:        {symbol: "matvec_tile_q4_1_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ418:      {symbol: "matvec_swiglu_q4_1_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ508:        {symbol: "matvec_tile_q5_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ508:      {symbol: "matvec_swiglu_q5_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ518:        {symbol: "matvec_tile_q5_1_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ518:      {symbol: "matvec_swiglu_q5_1_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ808:        {symbol: "matvec_tile_q8_0_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ808:      {symbol: "matvec_swiglu_q8_0_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ4K8:        {symbol: "matvec_tile_q4_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K8:      {symbol: "matvec_swiglu_q4_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ5K8:        {symbol: "matvec_tile_q5_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K8:      {symbol: "matvec_swiglu_q5_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelMatvecTileQ6K8:        {symbol: "matvec_tile_q6_k_8", shared: 64000, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K8:      {symbol: "matvec_swiglu_q6_k_8", shared: 74240, tolerance: "", only: ""},
+	KernelRmsnormF32:            {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelHeadnormF32:           {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
+	KernelSoftmaxF32:            {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
+	KernelQuantizeQ8:            {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
+	KernelConvertBf16:           {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelSwigluConvertBf16:     {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
+	KernelConvertF16:            {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ40:             {symbol: "repack_q4_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ41:             {symbol: "repack_q4_1", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ50:             {symbol: "repack_q5_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ51:             {symbol: "repack_q5_1", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ80:             {symbol: "repack_q8_0", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ4K:             {symbol: "repack_q4_k", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ5K:             {symbol: "repack_q5_k", shared: 0, tolerance: "", only: ""},
+	KernelRepackQ6K:             {symbol: "repack_q6_k", shared: 0, tolerance: "", only: ""},
+	KernelRopeTableF32:          {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
+	KernelRopeF32:               {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
+	KernelQkvRopeStoreF32:       {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
+	KernelKvStoreF32:            {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
 }
 
 // AttnParams: y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
@@ -1054,6 +1074,24 @@ func (k *Kernels) AttnCombineF32(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnCombineF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// AttnPrefillF16F16D80 queues kernel attn_prefill_f16_f16_d80.
+func (k *Kernels) AttnPrefillF16F16D80(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16F16D80, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16F16D80, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16F16D80, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnPrefillF16F16D96 queues kernel attn_prefill_f16_f16_d96.
+func (k *Kernels) AttnPrefillF16F16D96(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16F16D96, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16F16D96, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16F16D96, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // AttnDecodeF16F16D64 queues kernel attn_decode_f16_f16_d64.
 func (k *Kernels) AttnDecodeF16F16D64(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnDecodeF16F16D64, &k.device)
@@ -1061,6 +1099,15 @@ func (k *Kernels) AttnDecodeF16F16D64(q Queue, p *AttnParams) error {
 		return refused(KernelAttnDecodeF16F16D64, err)
 	}
 	return k.launch(q, KernelAttnDecodeF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnPrefillF16F16D64 queues kernel attn_prefill_f16_f16_d64.
+func (k *Kernels) AttnPrefillF16F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16F16D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16F16D64, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnDecodeF16Q8D64 queues kernel attn_decode_f16_q8_d64.
@@ -1072,6 +1119,15 @@ func (k *Kernels) AttnDecodeF16Q8D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnDecodeF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// AttnPrefillF16Q8D64 queues kernel attn_prefill_f16_q8_d64.
+func (k *Kernels) AttnPrefillF16Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16Q8D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16Q8D64, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // AttnDecodeQ8F16D64 queues kernel attn_decode_q8_f16_d64.
 func (k *Kernels) AttnDecodeQ8F16D64(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnDecodeQ8F16D64, &k.device)
@@ -1079,6 +1135,15 @@ func (k *Kernels) AttnDecodeQ8F16D64(q Queue, p *AttnParams) error {
 		return refused(KernelAttnDecodeQ8F16D64, err)
 	}
 	return k.launch(q, KernelAttnDecodeQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnPrefillQ8F16D64 queues kernel attn_prefill_q8_f16_d64.
+func (k *Kernels) AttnPrefillQ8F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillQ8F16D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillQ8F16D64, err)
+	}
+	return k.launch(q, KernelAttnPrefillQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnDecodeQ8Q8D64 queues kernel attn_decode_q8_q8_d64.
@@ -1090,6 +1155,15 @@ func (k *Kernels) AttnDecodeQ8Q8D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnDecodeQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// AttnPrefillQ8Q8D64 queues kernel attn_prefill_q8_q8_d64.
+func (k *Kernels) AttnPrefillQ8Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillQ8Q8D64, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillQ8Q8D64, err)
+	}
+	return k.launch(q, KernelAttnPrefillQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // AttnDecodeF16F16D128 queues kernel attn_decode_f16_f16_d128.
 func (k *Kernels) AttnDecodeF16F16D128(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnDecodeF16F16D128, &k.device)
@@ -1097,6 +1171,15 @@ func (k *Kernels) AttnDecodeF16F16D128(q Queue, p *AttnParams) error {
 		return refused(KernelAttnDecodeF16F16D128, err)
 	}
 	return k.launch(q, KernelAttnDecodeF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnPrefillF16F16D128 queues kernel attn_prefill_f16_f16_d128.
+func (k *Kernels) AttnPrefillF16F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16F16D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16F16D128, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnDecodeF16Q8D128 queues kernel attn_decode_f16_q8_d128.
@@ -1108,6 +1191,15 @@ func (k *Kernels) AttnDecodeF16Q8D128(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnDecodeF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// AttnPrefillF16Q8D128 queues kernel attn_prefill_f16_q8_d128.
+func (k *Kernels) AttnPrefillF16Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillF16Q8D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillF16Q8D128, err)
+	}
+	return k.launch(q, KernelAttnPrefillF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // AttnDecodeQ8F16D128 queues kernel attn_decode_q8_f16_d128.
 func (k *Kernels) AttnDecodeQ8F16D128(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnDecodeQ8F16D128, &k.device)
@@ -1117,6 +1209,15 @@ func (k *Kernels) AttnDecodeQ8F16D128(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnDecodeQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// AttnPrefillQ8F16D128 queues kernel attn_prefill_q8_f16_d128.
+func (k *Kernels) AttnPrefillQ8F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillQ8F16D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillQ8F16D128, err)
+	}
+	return k.launch(q, KernelAttnPrefillQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // AttnDecodeQ8Q8D128 queues kernel attn_decode_q8_q8_d128.
 func (k *Kernels) AttnDecodeQ8Q8D128(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnDecodeQ8Q8D128, &k.device)
@@ -1124,6 +1225,15 @@ func (k *Kernels) AttnDecodeQ8Q8D128(q Queue, p *AttnParams) error {
 		return refused(KernelAttnDecodeQ8Q8D128, err)
 	}
 	return k.launch(q, KernelAttnDecodeQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnPrefillQ8Q8D128 queues kernel attn_prefill_q8_q8_d128.
+func (k *Kernels) AttnPrefillQ8Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnPrefillQ8Q8D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnPrefillQ8Q8D128, err)
+	}
+	return k.launch(q, KernelAttnPrefillQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AddF32 queues kernel add_f32.

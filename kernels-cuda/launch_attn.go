@@ -12,6 +12,8 @@ const (
 	attnHeads  = 8   // query heads of a block
 	attnMaxDim = 256 // of the split form
 	attnWaves  = 2   // blocks a multiprocessor that the split form aims at
+
+	prefillQueries = 128 // of a block
 )
 
 // chunks is how many chunks of a row there is scratch for.
@@ -73,9 +75,18 @@ func (p *AttnParams) config(id ID, dev *cudart.DeviceInfo) (cudart.LaunchConfig,
 		if p.HeadDim > attnMaxDim || p.HeadDim%8 != 0 {
 			return cudart.LaunchConfig{}, shape("heads of %d: want a multiple of 8 up to %d", p.HeadDim, attnMaxDim)
 		}
+	case KernelAttnPrefillF16F16D64, KernelAttnPrefillF16Q8D64, KernelAttnPrefillQ8F16D64, KernelAttnPrefillQ8Q8D64, KernelAttnPrefillF16F16D80,
+		KernelAttnPrefillF16F16D96, KernelAttnPrefillF16F16D128, KernelAttnPrefillF16Q8D128, KernelAttnPrefillQ8F16D128, KernelAttnPrefillQ8Q8D128:
+		if prefillForms[id] != p.form() {
+			return cudart.LaunchConfig{}, shape("KV formats %d and %d with heads of %d", p.KeyType, p.ValueType, p.HeadDim)
+		}
+		if p.Q8 != 0 || p.Y == 0 || p.KvHeads > gridLimit {
+			return cudart.LaunchConfig{}, shape("a result in 8 bits, or over %d KV heads", p.KvHeads)
+		}
+		return grid(ceil(int(p.Rows)*int(p.Heads/p.KvHeads), prefillQueries), int(p.KvHeads), 256), nil
 	default:
 		form, ok := decodeForms[id]
-		if !ok || form != (decodeForm{p.KeyType, p.ValueType, p.HeadDim}) {
+		if !ok || form != p.form() {
 			return cudart.LaunchConfig{}, shape("KV formats %d and %d with heads of %d", p.KeyType, p.ValueType, p.HeadDim)
 		}
 		threads = 2 * int(p.HeadDim)
@@ -88,9 +99,20 @@ func (p *AttnParams) config(id ID, dev *cudart.DeviceInfo) (cudart.LaunchConfig,
 	return cfg, nil
 }
 
-type decodeForm struct{ key, value, headDim int32 }
+// attnForm is what the tensor-core kernels are made for, each for one.
+type attnForm struct{ key, value, headDim int32 }
 
-var decodeForms = map[ID]decodeForm{
+func (p *AttnParams) form() attnForm { return attnForm{p.KeyType, p.ValueType, p.HeadDim} }
+
+var prefillForms = map[ID]attnForm{
+	KernelAttnPrefillF16F16D64: {KVF16, KVF16, 64}, KernelAttnPrefillF16F16D128: {KVF16, KVF16, 128},
+	KernelAttnPrefillF16Q8D64: {KVF16, KVQ8, 64}, KernelAttnPrefillF16Q8D128: {KVF16, KVQ8, 128},
+	KernelAttnPrefillQ8F16D64: {KVQ8, KVF16, 64}, KernelAttnPrefillQ8F16D128: {KVQ8, KVF16, 128},
+	KernelAttnPrefillQ8Q8D64: {KVQ8, KVQ8, 64}, KernelAttnPrefillQ8Q8D128: {KVQ8, KVQ8, 128},
+	KernelAttnPrefillF16F16D80: {KVF16, KVF16, 80}, KernelAttnPrefillF16F16D96: {KVF16, KVF16, 96},
+}
+
+var decodeForms = map[ID]attnForm{
 	KernelAttnDecodeF16F16D64: {KVF16, KVF16, 64}, KernelAttnDecodeF16F16D128: {KVF16, KVF16, 128},
 	KernelAttnDecodeF16Q8D64: {KVF16, KVQ8, 64}, KernelAttnDecodeF16Q8D128: {KVF16, KVQ8, 128},
 	KernelAttnDecodeQ8F16D64: {KVQ8, KVF16, 64}, KernelAttnDecodeQ8F16D128: {KVQ8, KVF16, 128},
@@ -99,12 +121,24 @@ var decodeForms = map[ID]decodeForm{
 
 // AttnDecode is the split kernel for these formats and heads: one on tensor cores if there is one, else the general one.
 func AttnDecode(keyType, valueType, headDim int32) ID {
-	for id, form := range decodeForms {
-		if form == (decodeForm{keyType, valueType, headDim}) {
-			return id
-		}
+	if id, ok := find(decodeForms, attnForm{keyType, valueType, headDim}); ok {
+		return id
 	}
 	return KernelAttnDecodeF32
+}
+
+// AttnPrefill is the kernel for many rows, if there is one; else AttnDecode's does any number of rows, the more slowly.
+func AttnPrefill(keyType, valueType, headDim int32) (ID, bool) {
+	return find(prefillForms, attnForm{keyType, valueType, headDim})
+}
+
+func find(forms map[ID]attnForm, form attnForm) (ID, bool) {
+	for id, f := range forms {
+		if f == form {
+			return id, true
+		}
+	}
+	return 0, false
 }
 
 // Attn queues any of the attention kernels by its ID.

@@ -42,10 +42,16 @@ func attnKernels() (ks []Kernel) {
 		Kernel{Symbol: "attn_decode_f32", Params: "Attn"},
 		Kernel{Symbol: "attn_combine_f32", Params: "Attn", Hot: true, Registers: 64},
 	)
+	const tolerance = "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online"
+	for _, d := range []int{80, 96} {
+		ks = append(ks, Kernel{Symbol: fmt.Sprintf("attn_prefill_f16_f16_d%d", d), Params: "Attn", Tolerance: tolerance, Hot: true, Registers: 255})
+	}
 	for _, d := range []int{64, 128} {
 		for _, k := range []string{"f16", "q8"} {
 			for _, v := range []string{"f16", "q8"} {
-				ks = append(ks, Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 168})
+				ks = append(ks,
+					Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 168},
+					Kernel{Symbol: fmt.Sprintf("attn_prefill_%s_%s_d%d", k, v, d), Params: "Attn", Tolerance: tolerance, Hot: true, Registers: 255})
 			}
 		}
 	}

@@ -22,6 +22,28 @@ __device__ __forceinline__ int64_t part_index(const AttnParams& p, int row, int 
     return ((int64_t)row * p.heads + head) * chunks_of(p.cells) + c;
 }
 
+// Two floats, each as two f16, hi + lo.
+__device__ __forceinline__ void split_f16(float x, float y, uint32_t& hi, uint32_t& lo) {
+    __half hx = __float2half_rn(x), hy = __float2half_rn(y);
+    hi = (uint32_t)__half_as_ushort(hx) | (uint32_t)__half_as_ushort(hy) << 16;
+    lo = (uint32_t)f32_to_f16(x - __half2float(hx)) | (uint32_t)f32_to_f16(y - __half2float(hy)) << 16;
+}
+
+__device__ __forceinline__ uint32_t pack_f16(float x, float y) { return (uint32_t)f32_to_f16(x) | (uint32_t)f32_to_f16(y) << 16; }
+
+// The power of two that brings a magnitude to 2^10 … 2^11 (1 for zero), and, for the other way, its inverse.
+__device__ __forceinline__ float to_kilo(float amax) {
+    int exponent = (__float_as_uint(amax) >> 23) & 255;
+    return exponent == 0 ? 1.0f : __uint_as_float((uint32_t)min(264 - exponent, 254) << 23);
+}
+
+// Two of four int8 as a pair of f16: 0x6400 + u is 1024 + u.
+__device__ __forceinline__ uint32_t levels_f16(uint32_t flipped, uint32_t selector) {
+    uint32_t v = __byte_perm(flipped, 0x64646464u, selector);
+    __half2 h = __hsub2(*reinterpret_cast<__half2*>(&v), __half2half2(__ushort_as_half(0x6480)));  // 1152
+    return *reinterpret_cast<uint32_t*>(&h);
+}
+
 // The query heads of one block: those first … first+count-1 of one KV head.
 struct Group {
     int kv_head, first, count;
