@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	backendcpu "github.com/minfer-go/minfer/backend-cpu"
 	"github.com/minfer-go/minfer/engine/sample"
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/kvformat"
@@ -20,6 +21,10 @@ const (
 	DefaultCtx   = 4096
 	DefaultBatch = 512
 )
+
+// maxBuffers bounds the activations' memory that compiled graphs keep on the CPU, in bytes: a chat has prompts of all lengths, and there a
+// graph is compiled again in a millisecond or two.
+const maxBuffers = 48 << 20
 
 // maxOutputs bounds the rows of one graph run whose logits are computed: a vocabulary's logits are large.
 const maxOutputs = 32
@@ -86,7 +91,11 @@ func (m *Model) NewContext(o ContextOptions) (*Context, error) {
 		return nil, err
 	}
 	key, value := o.KeyType.Type(), o.ValueType.Type()
-	exec, err := graph.NewExecutor([]graph.Backend{m.backend}, m.net.KVSpec(o.Ctx*o.Seqs, key, value), graph.Options{MaxGraphs: 8})
+	opts := graph.Options{MaxGraphs: 8}
+	if _, ok := m.backend.(*backendcpu.Backend); ok {
+		opts.MaxBufferBytes = maxBuffers
+	}
+	exec, err := graph.NewExecutor([]graph.Backend{m.backend}, m.net.KVSpec(o.Ctx*o.Seqs, key, value), opts)
 	if err != nil {
 		return nil, fmt.Errorf("engine: context of %d x %d cells: %w", o.Seqs, o.Ctx, err)
 	}

@@ -72,6 +72,13 @@ func (e *Executor) compile(g *Graph) (c *Compiled, err error) {
 			c = nil
 		}
 	}()
+	var need int64
+	for _, s := range c.plan.Slots {
+		need += s.Bytes
+	}
+	if err := e.makeRoom(need); err != nil {
+		return c, err
+	}
 	for _, s := range c.plan.Slots {
 		b, err := e.pools[s.Backend].get(s.Bytes)
 		if err != nil {

@@ -15,6 +15,9 @@ type Options struct {
 	Layers []int
 	// MaxGraphs bounds the cache of compiled graphs; 0: 16.
 	MaxGraphs int
+	// MaxBufferBytes bounds what the buffers of cached graphs take together: before a graph is compiled that would exceed it, others are
+	// evicted, the least recently used first. One graph may be larger by itself. 0: no bound.
+	MaxBufferBytes int64
 }
 
 const defaultMaxGraphs = 16
@@ -54,6 +57,9 @@ func NewExecutor(backends []Backend, kv KVSpec, opts Options) (*Executor, error)
 	}
 	if opts.Layers == nil {
 		opts.Layers = make([]int, kv.Layers)
+	}
+	if opts.MaxBufferBytes < 0 {
+		return nil, fmt.Errorf("graph: options: MaxBufferBytes %d is negative", opts.MaxBufferBytes)
 	}
 	if opts.MaxGraphs < 0 || len(opts.Layers) != kv.Layers {
 		return nil, fmt.Errorf("graph: options: MaxGraphs %d is negative or Layers has %d entries for %d layers",
@@ -170,8 +176,8 @@ func (e *Executor) Stats() Stats {
 }
 
 // Compile gives the compiled graph for p: from the cache, or built by build and then assigned, fused, planned, split and
-// compiled. The result is valid until Close or until MaxGraphs others were compiled after its last use; then its methods
-// return errors.
+// compiled. The result is valid until Close or until it makes room for others (MaxGraphs, MaxBufferBytes), the least recently used first;
+// then its methods return errors.
 func (e *Executor) Compile(p Params, build func(Params) (*Graph, error)) (*Compiled, error) {
 	for i, c := range e.cache {
 		if c.params == p && c.trace == e.trace {
@@ -204,6 +210,30 @@ func (e *Executor) Compile(p Params, build func(Params) (*Graph, error)) (*Compi
 	e.stats.Compiled++
 	e.cache = append(e.cache, c)
 	return c, nil
+}
+
+// makeRoom evicts graphs until bytes more fit MaxBufferBytes.
+func (e *Executor) makeRoom(bytes int64) error {
+	if e.opts.MaxBufferBytes == 0 {
+		return nil
+	}
+	for len(e.cache) > 0 && e.inUse()+bytes > e.opts.MaxBufferBytes {
+		if err := e.evict(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inUse is the size of the buffers that compiled graphs hold.
+func (e *Executor) inUse() (bytes int64) {
+	for i := range e.pools {
+		bytes += e.pools[i].held
+		for size, free := range e.pools[i].free {
+			bytes -= size * int64(len(free))
+		}
+	}
+	return bytes
 }
 
 func (e *Executor) evict() error {

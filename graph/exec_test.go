@@ -122,6 +122,40 @@ func TestCacheOfCompiledGraphs(t *testing.T) {
 	assert.Zero(t, bytes, "everything was given back")
 }
 
+// Cached graphs keep no more memory than they may, and results stay the same.
+func TestBuffersAreBounded(t *testing.T) {
+	want := decode(t, executor(t, small, graph.Options{}, reference(graphtest.ReferenceOptions{})), small, 0, story...)
+	size := func(rows int) int64 {
+		e := executor(t, small, graph.Options{}, reference(graphtest.ReferenceOptions{}))
+		_, err := e.Compile(params(rows), small.build)
+		require.NoError(t, err)
+		return e.Stats().BufferBytes
+	}
+	limit := size(4) + size(1)
+	b := reference(graphtest.ReferenceOptions{})
+	e := executor(t, small, graph.Options{MaxBufferBytes: limit}, b)
+	kv := e.Stats().KVBytes
+	for _, rows := range []int{1, 4, 1, 3, 2, 4, 1} {
+		_, err := e.Compile(params(rows), small.build)
+		require.NoError(t, err)
+		s := e.Stats()
+		assert.LessOrEqual(t, s.BufferBytes, limit, "after a graph of %d rows", rows)
+		_, bytes := b.Live()
+		assert.Equal(t, s.BufferBytes+kv, bytes)
+	}
+	assert.Positive(t, e.Stats().Evicted)
+	assert.Equal(t, 2, e.Stats().Graphs, "4 and 1 rows fit together")
+	c, err := e.Compile(params(16), small.build)
+	require.NoError(t, err, "a graph that is larger by itself")
+	assert.Equal(t, 1, e.Stats().Graphs)
+	assert.Greater(t, e.Stats().BufferBytes, limit)
+	step(t, c, params(16), 0, story...)
+	require.NoError(t, c.Run())
+	assert.Equal(t, want, decode(t, e, small, 0, story...))
+	_, err = graph.NewExecutor([]graph.Backend{b}, graph.KVSpec{}, graph.Options{MaxBufferBytes: -1})
+	require.ErrorContains(t, err, "MaxBufferBytes -1")
+}
+
 // KV rows outlive the graphs that stored them.
 func TestRegionsSurviveRebuilds(t *testing.T) {
 	want := decode(t, executor(t, small, graph.Options{}, reference(graphtest.ReferenceOptions{})), small, 0, story...)
