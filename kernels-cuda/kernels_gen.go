@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "a208cb69469c1d2a"
+const ManifestHash = "3643c3925fc3f82d"
 
 // The kernels, by entry point.
 const (
@@ -18,22 +18,22 @@ const (
 	KernelAttnCombineF32
 	KernelAttnPrefillF16F16D80
 	KernelAttnPrefillF16F16D96
-	KernelAttnDecodeF16F16D64
 	KernelAttnPrefillF16F16D64
-	KernelAttnDecodeF16Q8D64
+	KernelAttnDecodeF16F16D64
 	KernelAttnPrefillF16Q8D64
-	KernelAttnDecodeQ8F16D64
+	KernelAttnDecodeF16Q8D64
 	KernelAttnPrefillQ8F16D64
-	KernelAttnDecodeQ8Q8D64
+	KernelAttnDecodeQ8F16D64
 	KernelAttnPrefillQ8Q8D64
-	KernelAttnDecodeF16F16D128
+	KernelAttnDecodeQ8Q8D64
 	KernelAttnPrefillF16F16D128
-	KernelAttnDecodeF16Q8D128
+	KernelAttnDecodeF16F16D128
 	KernelAttnPrefillF16Q8D128
-	KernelAttnDecodeQ8F16D128
+	KernelAttnDecodeF16Q8D128
 	KernelAttnPrefillQ8F16D128
-	KernelAttnDecodeQ8Q8D128
+	KernelAttnDecodeQ8F16D128
 	KernelAttnPrefillQ8Q8D128
+	KernelAttnDecodeQ8Q8D128
 	KernelAddF32
 	KernelMulF32
 	KernelSiluF32
@@ -209,24 +209,24 @@ var table = [NumKernels]descriptor{
 	KernelAttnReferenceF32:      {symbol: "attn_reference_f32", shared: 0, tolerance: "", only: ""},
 	KernelAttnDecodeF32:         {symbol: "attn_decode_f32", shared: 0, tolerance: "", only: ""},
 	KernelAttnCombineF32:        {symbol: "attn_combine_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16F16D80:  {symbol: "attn_prefill_f16_f16_d80", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnPrefillF16F16D96:  {symbol: "attn_prefill_f16_f16_d96", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D80:  {symbol: "attn_prefill_f16_f16_d80", shared: 44800, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D96:  {symbol: "attn_prefill_f16_f16_d96", shared: 52992, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D64:  {symbol: "attn_prefill_f16_f16_d64", shared: 36608, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeF16F16D64:   {symbol: "attn_decode_f16_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16F16D64:  {symbol: "attn_prefill_f16_f16_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16Q8D64:   {symbol: "attn_prefill_f16_q8_d64", shared: 36608, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeF16Q8D64:    {symbol: "attn_decode_f16_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16Q8D64:   {symbol: "attn_prefill_f16_q8_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillQ8F16D64:   {symbol: "attn_prefill_q8_f16_d64", shared: 36864, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeQ8F16D64:    {symbol: "attn_decode_q8_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8F16D64:   {symbol: "attn_prefill_q8_f16_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillQ8Q8D64:    {symbol: "attn_prefill_q8_q8_d64", shared: 36864, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeQ8Q8D64:     {symbol: "attn_decode_q8_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8Q8D64:    {symbol: "attn_prefill_q8_q8_d64", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D128: {symbol: "attn_prefill_f16_f16_d128", shared: 69376, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeF16F16D128:  {symbol: "attn_decode_f16_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16F16D128: {symbol: "attn_prefill_f16_f16_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16Q8D128:  {symbol: "attn_prefill_f16_q8_d128", shared: 69376, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeF16Q8D128:   {symbol: "attn_decode_f16_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16Q8D128:  {symbol: "attn_prefill_f16_q8_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillQ8F16D128:  {symbol: "attn_prefill_q8_f16_d128", shared: 70144, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeQ8F16D128:   {symbol: "attn_decode_q8_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8F16D128:  {symbol: "attn_prefill_q8_f16_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillQ8Q8D128:   {symbol: "attn_prefill_q8_q8_d128", shared: 70144, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAttnDecodeQ8Q8D128:    {symbol: "attn_decode_q8_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8Q8D128:   {symbol: "attn_prefill_q8_q8_d128", shared: 0, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
 	KernelAddF32:                {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
 	KernelMulF32:                {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
 	KernelSiluF32:               {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
@@ -1092,15 +1092,6 @@ func (k *Kernels) AttnPrefillF16F16D96(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillF16F16D96, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeF16F16D64 queues kernel attn_decode_f16_f16_d64.
-func (k *Kernels) AttnDecodeF16F16D64(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeF16F16D64, &k.device)
-	if err != nil {
-		return refused(KernelAttnDecodeF16F16D64, err)
-	}
-	return k.launch(q, KernelAttnDecodeF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
 // AttnPrefillF16F16D64 queues kernel attn_prefill_f16_f16_d64.
 func (k *Kernels) AttnPrefillF16F16D64(q Queue, p *AttnParams) error {
 	cfg, err := p.config(KernelAttnPrefillF16F16D64, &k.device)
@@ -1110,13 +1101,13 @@ func (k *Kernels) AttnPrefillF16F16D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeF16Q8D64 queues kernel attn_decode_f16_q8_d64.
-func (k *Kernels) AttnDecodeF16Q8D64(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeF16Q8D64, &k.device)
+// AttnDecodeF16F16D64 queues kernel attn_decode_f16_f16_d64.
+func (k *Kernels) AttnDecodeF16F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16F16D64, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeF16Q8D64, err)
+		return refused(KernelAttnDecodeF16F16D64, err)
 	}
-	return k.launch(q, KernelAttnDecodeF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeF16F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillF16Q8D64 queues kernel attn_prefill_f16_q8_d64.
@@ -1128,13 +1119,13 @@ func (k *Kernels) AttnPrefillF16Q8D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeQ8F16D64 queues kernel attn_decode_q8_f16_d64.
-func (k *Kernels) AttnDecodeQ8F16D64(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeQ8F16D64, &k.device)
+// AttnDecodeF16Q8D64 queues kernel attn_decode_f16_q8_d64.
+func (k *Kernels) AttnDecodeF16Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16Q8D64, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeQ8F16D64, err)
+		return refused(KernelAttnDecodeF16Q8D64, err)
 	}
-	return k.launch(q, KernelAttnDecodeQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeF16Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillQ8F16D64 queues kernel attn_prefill_q8_f16_d64.
@@ -1146,13 +1137,13 @@ func (k *Kernels) AttnPrefillQ8F16D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeQ8Q8D64 queues kernel attn_decode_q8_q8_d64.
-func (k *Kernels) AttnDecodeQ8Q8D64(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeQ8Q8D64, &k.device)
+// AttnDecodeQ8F16D64 queues kernel attn_decode_q8_f16_d64.
+func (k *Kernels) AttnDecodeQ8F16D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8F16D64, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeQ8Q8D64, err)
+		return refused(KernelAttnDecodeQ8F16D64, err)
 	}
-	return k.launch(q, KernelAttnDecodeQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeQ8F16D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillQ8Q8D64 queues kernel attn_prefill_q8_q8_d64.
@@ -1164,13 +1155,13 @@ func (k *Kernels) AttnPrefillQ8Q8D64(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeF16F16D128 queues kernel attn_decode_f16_f16_d128.
-func (k *Kernels) AttnDecodeF16F16D128(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeF16F16D128, &k.device)
+// AttnDecodeQ8Q8D64 queues kernel attn_decode_q8_q8_d64.
+func (k *Kernels) AttnDecodeQ8Q8D64(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8Q8D64, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeF16F16D128, err)
+		return refused(KernelAttnDecodeQ8Q8D64, err)
 	}
-	return k.launch(q, KernelAttnDecodeF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeQ8Q8D64, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillF16F16D128 queues kernel attn_prefill_f16_f16_d128.
@@ -1182,13 +1173,13 @@ func (k *Kernels) AttnPrefillF16F16D128(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeF16Q8D128 queues kernel attn_decode_f16_q8_d128.
-func (k *Kernels) AttnDecodeF16Q8D128(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeF16Q8D128, &k.device)
+// AttnDecodeF16F16D128 queues kernel attn_decode_f16_f16_d128.
+func (k *Kernels) AttnDecodeF16F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16F16D128, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeF16Q8D128, err)
+		return refused(KernelAttnDecodeF16F16D128, err)
 	}
-	return k.launch(q, KernelAttnDecodeF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeF16F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillF16Q8D128 queues kernel attn_prefill_f16_q8_d128.
@@ -1200,13 +1191,13 @@ func (k *Kernels) AttnPrefillF16Q8D128(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeQ8F16D128 queues kernel attn_decode_q8_f16_d128.
-func (k *Kernels) AttnDecodeQ8F16D128(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeQ8F16D128, &k.device)
+// AttnDecodeF16Q8D128 queues kernel attn_decode_f16_q8_d128.
+func (k *Kernels) AttnDecodeF16Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeF16Q8D128, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeQ8F16D128, err)
+		return refused(KernelAttnDecodeF16Q8D128, err)
 	}
-	return k.launch(q, KernelAttnDecodeQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeF16Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillQ8F16D128 queues kernel attn_prefill_q8_f16_d128.
@@ -1218,13 +1209,13 @@ func (k *Kernels) AttnPrefillQ8F16D128(q Queue, p *AttnParams) error {
 	return k.launch(q, KernelAttnPrefillQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// AttnDecodeQ8Q8D128 queues kernel attn_decode_q8_q8_d128.
-func (k *Kernels) AttnDecodeQ8Q8D128(q Queue, p *AttnParams) error {
-	cfg, err := p.config(KernelAttnDecodeQ8Q8D128, &k.device)
+// AttnDecodeQ8F16D128 queues kernel attn_decode_q8_f16_d128.
+func (k *Kernels) AttnDecodeQ8F16D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8F16D128, &k.device)
 	if err != nil {
-		return refused(KernelAttnDecodeQ8Q8D128, err)
+		return refused(KernelAttnDecodeQ8F16D128, err)
 	}
-	return k.launch(q, KernelAttnDecodeQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+	return k.launch(q, KernelAttnDecodeQ8F16D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AttnPrefillQ8Q8D128 queues kernel attn_prefill_q8_q8_d128.
@@ -1234,6 +1225,15 @@ func (k *Kernels) AttnPrefillQ8Q8D128(q Queue, p *AttnParams) error {
 		return refused(KernelAttnPrefillQ8Q8D128, err)
 	}
 	return k.launch(q, KernelAttnPrefillQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// AttnDecodeQ8Q8D128 queues kernel attn_decode_q8_q8_d128.
+func (k *Kernels) AttnDecodeQ8Q8D128(q Queue, p *AttnParams) error {
+	cfg, err := p.config(KernelAttnDecodeQ8Q8D128, &k.device)
+	if err != nil {
+		return refused(KernelAttnDecodeQ8Q8D128, err)
+	}
+	return k.launch(q, KernelAttnDecodeQ8Q8D128, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // AddF32 queues kernel add_f32.

@@ -83,7 +83,9 @@ func (p *AttnParams) config(id ID, dev *cudart.DeviceInfo) (cudart.LaunchConfig,
 		if p.Q8 != 0 || p.Y == 0 || p.KvHeads > gridLimit {
 			return cudart.LaunchConfig{}, shape("a result in 8 bits, or over %d KV heads", p.KvHeads)
 		}
-		return grid(ceil(int(p.Rows)*int(p.Heads/p.KvHeads), prefillQueries), int(p.KvHeads), 256), nil
+		cfg := grid(ceil(int(p.Rows)*int(p.Heads/p.KvHeads), prefillQueries), int(p.KvHeads), 256)
+		cfg.SharedBytes = uint32(table[id].shared)
+		return cfg, nil
 	default:
 		form, ok := decodeForms[id]
 		if !ok || form != p.form() {

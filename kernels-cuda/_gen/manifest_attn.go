@@ -43,15 +43,26 @@ func attnKernels() (ks []Kernel) {
 		Kernel{Symbol: "attn_combine_f32", Params: "Attn", Hot: true, Registers: 64},
 	)
 	const tolerance = "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online"
+	// As PrefillShared in cu/attn_prefill.cuh.
+	shared := func(d int, key string) int {
+		scales := 1
+		if key == "q8" {
+			scales = d / 32
+		}
+		return 8*d/16*32*16 + 2*64*(d+8)*2 + scales*256 + 2*256 + 2*512
+	}
 	for _, d := range []int{80, 96} {
-		ks = append(ks, Kernel{Symbol: fmt.Sprintf("attn_prefill_f16_f16_d%d", d), Params: "Attn", Tolerance: tolerance, Hot: true, Registers: 255})
+		ks = append(ks, Kernel{Symbol: fmt.Sprintf("attn_prefill_f16_f16_d%d", d), Params: "Attn", Tolerance: tolerance, Shared: shared(d, "f16"), Hot: true, Registers: 255})
 	}
 	for _, d := range []int{64, 128} {
 		for _, k := range []string{"f16", "q8"} {
 			for _, v := range []string{"f16", "q8"} {
-				ks = append(ks,
-					Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 168},
-					Kernel{Symbol: fmt.Sprintf("attn_prefill_%s_%s_d%d", k, v, d), Params: "Attn", Tolerance: tolerance, Hot: true, Registers: 255})
+				prefill := Kernel{Symbol: fmt.Sprintf("attn_prefill_%s_%s_d%d", k, v, d), Params: "Attn", Tolerance: tolerance, Shared: shared(d, k), Hot: true, Registers: 255}
+				if k == "q8" && d == 128 { // some bytes too many: it spills them outside of its inner loops
+					prefill.Hot, prefill.Registers = false, 0
+				}
+				ks = append(ks, prefill,
+					Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 168})
 			}
 		}
 	}

@@ -18,8 +18,13 @@ constexpr int kQueries = 128, kTile = 64, kPrefillThreads = 256;
 template <int D, int KT, int VT>
 struct PrefillShared {
     static constexpr int kStride = D + 8;  // elements: rows begin in different banks
+    static constexpr int kScales = KT == kKvQ8 ? D / 32 : 1;
+    // As _gen/manifest_attn.go has it.
+    static constexpr int kBytes = 8 * D / 16 * 32 * 16 + 2 * 64 * (D + 8) * 2 + kScales * 256 + 2 * 256 + 2 * 512;
+
+    uint4 lo[kPrefillThreads / kWarp][D / 16][kWarp];  // the lower parts of the queries, as first operands
     uint16_t k[kTile][kStride], v[kTile][kStride];
-    float scale[KT == kKvQ8 ? D / 32 : 1][kTile];
+    float scale[kScales][kTile];
     int32_t cell[2][kTile];
     int32_t seq[kQueries], length[kQueries];  // by row of the block
 };
@@ -74,7 +79,7 @@ __device__ __forceinline__ void prefill(const AttnParams& p, PrefillShared<D, KT
 
     // The lane's queries are rows g and g+8 of its warp's 16.
     Query query[2];
-    uint32_t hi[kSteps][4], lo[kSteps][4];
+    uint32_t hi[kSteps][4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         Query& q = query[i];
@@ -96,8 +101,9 @@ __device__ __forceinline__ void prefill(const AttnParams& p, PrefillShared<D, KT
         q.back = p.scale * kLog2e / factor;
 #pragma unroll
         for (int k = 0; k < kSteps; k++) {
-            split_f16(x[16 * k] * factor, x[16 * k + 1] * factor, hi[k][i], lo[k][i]);
-            split_f16(x[16 * k + 8] * factor, x[16 * k + 9] * factor, hi[k][i + 2], lo[k][i + 2]);
+            uint32_t* lo = &s.lo[warp][k][lane].x;  // read by this lane alone
+            split_f16(x[16 * k] * factor, x[16 * k + 1] * factor, hi[k][i], lo[i]);
+            split_f16(x[16 * k + 8] * factor, x[16 * k + 9] * factor, hi[k][i + 2], lo[i + 2]);
         }
     }
     float o[D / 8][4];
@@ -137,28 +143,39 @@ __device__ __forceinline__ void prefill(const AttnParams& p, PrefillShared<D, KT
             cp_async_wait<1>();
             __syncthreads();
 
+            // Scores. With q8_0 two steps are a block of 32, whose sum is multiplied with the keys' scales.
+            constexpr int kTogether = KT == kKvQ8 ? 2 : 1;
             float score[kTile / 8][4];
 #pragma unroll
-            for (int n = 0; n < kTile / 8; n += 2) {
-                float(&s0)[4] = score[n], (&s1)[4] = score[n + 1];
-                s0[0] = s0[1] = s0[2] = s0[3] = s1[0] = s1[1] = s1[2] = s1[3] = 0;
-                float part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+            for (int n = 0; n < kTile / 8; n++) score[n][0] = score[n][1] = score[n][2] = score[n][3] = 0;
 #pragma unroll
-                for (int k = 0; k < kSteps; k++) {
-                    uint32_t b[4];
-                    ldmatrix_x4(b, &s.k[n * 8 + lane / 16 * 8 + lane % 8][k * 16 + lane / 8 % 2 * 8]);
-                    float(&a0)[4] = KT == kKvQ8 ? part[0] : s0, (&a1)[4] = KT == kKvQ8 ? part[1] : s1;
-                    mma_f16(a0, lo[k], b[0], b[1]);
-                    mma_f16(a1, lo[k], b[2], b[3]);
-                    mma_f16(a0, hi[k], b[0], b[1]);
-                    mma_f16(a1, hi[k], b[2], b[3]);
-                    if (KT == kKvQ8 && k % 2 == 1) {
+            for (int k0 = 0; k0 < kSteps; k0 += kTogether) {
+                uint32_t lo[kTogether][4];
 #pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            s0[i] = fmaf(s.scale[k / 2][n * 8 + 2 * t + i % 2], part[0][i], s0[i]);
-                            s1[i] = fmaf(s.scale[k / 2][n * 8 + 8 + 2 * t + i % 2], part[1][i], s1[i]);
-                            part[0][i] = part[1][i] = 0;
-                        }
+                for (int k = 0; k < kTogether; k++) {
+                    uint4 v = s.lo[warp][k0 + k][lane];
+                    lo[k][0] = v.x, lo[k][1] = v.y, lo[k][2] = v.z, lo[k][3] = v.w;
+                }
+#pragma unroll
+                for (int n = 0; n < kTile / 8; n += 2) {
+                    float part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+                    float(&a0)[4] = KT == kKvQ8 ? part[0] : score[n], (&a1)[4] = KT == kKvQ8 ? part[1] : score[n + 1];
+#pragma unroll
+                    for (int k = 0; k < kTogether; k++) {
+                        uint32_t b[4];
+                        ldmatrix_x4(b, &s.k[n * 8 + lane / 16 * 8 + lane % 8][(k0 + k) * 16 + lane / 8 % 2 * 8]);
+                        mma_f16(a0, lo[k], b[0], b[1]);
+                        mma_f16(a1, lo[k], b[2], b[3]);
+                        mma_f16(a0, hi[k0 + k], b[0], b[1]);
+                        mma_f16(a1, hi[k0 + k], b[2], b[3]);
+                    }
+                    if (KT == kKvF16) continue;
+                    float2 d0 = *reinterpret_cast<const float2*>(&s.scale[k0 / 2][n * 8 + 2 * t]);
+                    float2 d1 = *reinterpret_cast<const float2*>(&s.scale[k0 / 2][n * 8 + 8 + 2 * t]);
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        score[n][i] = fmaf(i % 2 ? d0.y : d0.x, part[0][i], score[n][i]);
+                        score[n + 1][i] = fmaf(i % 2 ? d1.y : d1.x, part[1][i], score[n + 1][i]);
                     }
                 }
             }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_a208cb69469c1d2a
+#define MINFER_KERNELS_ABI minfer_kernels_abi_3643c3925fc3f82d
 
 // y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
 // Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
