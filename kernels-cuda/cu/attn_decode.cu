@@ -54,7 +54,7 @@ __device__ __forceinline__ float sum_eight(const float (&v)[8]) {
     return s + __shfl_xor_sync(0xffffffffu, s, 1);
 }
 
-struct Shared {
+struct alignas(16) Shared {
     float sums[kThreads * 4 * kHeads];  // of threads' shares of o
     float p[kChunk][kHeads];            // scores, then their powers
     int32_t cell[kChunk];
