@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // test is what both sides measure: pp512, tg32@2048 (at a depth), b4@32 (16 steps of one token for each of 4 sequences).
@@ -61,49 +62,85 @@ type pair struct {
 	Commit     string    `json:"commit"`
 	Peer       string    `json:"peer"`
 	FlashAttn  string    `json:"peer_flash_attn"`
+	test       test
+	tried      string // the better setting of flash attention so far
 	readShares []float64
 	int8Shares []float64
 }
 
-// compare measures one file: every round all tests, in each the sides one after the other, and who begins changes from round to round. The
-// first round tries the peer with and without flash attention; the better setting of each test stays.
+// groups of tests that one process of each side measures: those at one depth, batches apart, since another program of the peer does them.
+func groups(tests []test) (g [][]int) {
+	at := map[[2]int]int{}
+	for i, t := range tests {
+		key := [2]int{t.depth, 0}
+		if t.kind == "b" {
+			key[1] = 1
+		}
+		if _, ok := at[key]; !ok {
+			at[key] = len(g)
+			g = append(g, nil)
+		}
+		g[at[key]] = append(g[at[key]], i)
+	}
+	return g
+}
+
+// compare measures one file: every round all tests, in each group of them the sides one after the other, and who begins changes from round to
+// round. The first round tries the peer with and without flash attention; the better setting of each test stays.
 func (o *options) compare(ctx context.Context, file string) (pairs []*pair, err error) {
 	for _, t := range o.tests {
-		pairs = append(pairs, &pair{File: filepath.Base(file), Test: t.String(), Threads: o.threads, Commit: o.commit})
+		pairs = append(pairs, &pair{test: t, File: filepath.Base(file), Test: t.String(), Threads: o.threads, Commit: o.commit})
 	}
 	for round := range o.rounds {
-		for i, t := range o.tests {
-			p := pairs[i]
-			sides := []func() error{func() error { return o.ours(ctx, p, file, t) }, func() error { return o.theirs(ctx, p, file, t) }}
+		for _, g := range groups(o.tests) {
+			var some []*pair
+			for _, i := range g {
+				some = append(some, pairs[i])
+			}
+			sides := []func(context.Context, string, []*pair) error{o.ours, o.theirs}
 			if round%2 == 1 {
 				sides[0], sides[1] = sides[1], sides[0]
 			}
 			for _, side := range sides {
-				if err := side(); err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", p.File, t, err)
+				if err := side(ctx, file, some); err != nil {
+					return nil, fmt.Errorf("%s: %w", some[0].File, err)
 				}
 			}
-			fmt.Fprintf(os.Stderr, "%s %s round %d: %.1f / %.1f\n", p.File, t, round+1, p.Ours[round], p.Theirs[round])
+			for _, p := range some {
+				fmt.Fprintf(os.Stderr, "%s %s round %d: %.1f / %.1f\n", p.File, p.Test, round+1, p.Ours[round], p.Theirs[round])
+			}
 		}
 	}
 	finish(pairs)
 	return pairs, nil
 }
 
-func (o *options) ours(ctx context.Context, p *pair, file string, t test) error {
-	n := map[string]string{"pp": "0", "tg": "0", "b": "0"}
-	n[t.kind] = strconv.Itoa(t.n)
-	out, err := o.output(ctx, o.minfer, "bench", "-m", file, "--backend", "cpu", "-t", strconv.Itoa(o.threads), "-p", n["pp"], "-n", n["tg"], "-b", n["b"],
-		"-d", strconv.Itoa(t.depth), "-r", "1", "-o", "json")
+// numbers of the tests of a kind, as a list for the command line; "0": none.
+func numbers(pairs []*pair, kind string) string {
+	var list []string
+	for _, p := range pairs {
+		if p.test.kind == kind {
+			list = append(list, strconv.Itoa(p.test.n))
+		}
+	}
+	if list == nil {
+		return "0"
+	}
+	return strings.Join(list, ",")
+}
+
+func (o *options) ours(ctx context.Context, file string, pairs []*pair) error {
+	out, err := o.output(ctx, o.minfer, "bench", "-m", file, "--backend", "cpu", "-t", strconv.Itoa(o.threads), "-p", numbers(pairs, "pp"), "-n", numbers(pairs, "tg"),
+		"-b", numbers(pairs, "b"), "-d", strconv.Itoa(pairs[0].test.depth), "-r", "1", "-o", "json")
 	if err != nil {
 		return err
 	}
-	return p.addOurs(out)
+	return addOurs(out, pairs)
 }
 
 // addOurs reads minfer-cli's JSON.
-func (p *pair) addOurs(out []byte) error {
-	var r []struct {
+func addOurs(out []byte, pairs []*pair) error {
+	var results []struct {
 		TokS      float64 `json:"avg_ts"`
 		ReadShare float64 `json:"share_of_read"`
 		Int8Share float64 `json:"share_of_int8"`
@@ -111,87 +148,123 @@ func (p *pair) addOurs(out []byte) error {
 		Path      string  `json:"path"`
 		Test      string  `json:"test"`
 	}
-	if err := json.Unmarshal(out, &r); err != nil {
+	if err := json.Unmarshal(out, &results); err != nil {
 		return fmt.Errorf("minfer-cli's output: %w", err)
 	}
-	if len(r) != 1 || r[0].Test != p.Test || r[0].TokS <= 0 {
-		return fmt.Errorf("minfer-cli gave %+v where %s was asked for", r, p.Test)
+	for _, p := range pairs {
+		had := len(p.Ours)
+		for _, r := range results {
+			if r.Test == p.Test && r.TokS > 0 {
+				p.CPU, p.Path = r.CPU, r.Path
+				p.Ours = append(p.Ours, r.TokS)
+				p.readShares, p.int8Shares = append(p.readShares, r.ReadShare), append(p.int8Shares, r.Int8Share)
+			}
+		}
+		if len(p.Ours) != had+1 {
+			return fmt.Errorf("minfer-cli gave %d results for %s: %+v", len(p.Ours)-had, p.Test, results)
+		}
 	}
-	p.CPU, p.Path = r[0].CPU, r[0].Path
-	p.Ours = append(p.Ours, r[0].TokS)
-	p.readShares, p.int8Shares = append(p.readShares, r[0].ReadShare), append(p.int8Shares, r[0].Int8Share)
 	return nil
 }
 
-func (o *options) theirs(ctx context.Context, p *pair, file string, t test) error {
-	if p.FlashAttn != "" {
-		tokS, err := o.peer(ctx, p, file, t, p.FlashAttn)
-		p.Theirs = append(p.Theirs, tokS)
-		return err
-	}
-	best := 0.0
+// theirs measures each test with its setting of flash attention, or with both where that isn't decided yet.
+func (o *options) theirs(ctx context.Context, file string, pairs []*pair) error {
+	best := map[*pair]float64{}
 	for _, fa := range []string{"on", "off"} {
-		tokS, err := o.peer(ctx, p, file, t, fa)
+		var some []*pair
+		for _, p := range pairs {
+			if p.FlashAttn == "" || p.FlashAttn == fa {
+				some = append(some, p)
+			}
+		}
+		if some == nil {
+			continue
+		}
+		figures, err := o.peer(ctx, file, some, fa)
 		if err != nil {
 			return err
 		}
-		if tokS > best {
-			best, p.FlashAttn = tokS, fa
+		for i, p := range some {
+			if figures[i] > best[p] {
+				best[p], p.tried = figures[i], fa
+			}
 		}
 	}
-	p.Theirs = append(p.Theirs, best)
+	for _, p := range pairs {
+		p.Theirs, p.FlashAttn = append(p.Theirs, best[p]), p.tried
+	}
 	return nil
 }
 
-// peer runs llama.cpp once and gives its tokens a second.
-func (o *options) peer(ctx context.Context, p *pair, file string, t test, fa string) (float64, error) {
-	threads := strconv.Itoa(o.threads)
-	if t.kind == "b" {
-		cells := strconv.Itoa(t.n * (t.depth + batchSteps + 1))
-		out, err := o.output(ctx, filepath.Join(o.llama, "llama-batched-bench"), "-m", file, "-t", threads, "-tb", threads, "-c", cells, "-fa", fa,
-			"-npp", strconv.Itoa(t.depth), "-ntg", strconv.Itoa(batchSteps), "-npl", strconv.Itoa(t.n), "--output-format", "jsonl")
-		if err != nil {
-			return 0, err
+// peer runs llama.cpp once and gives its tokens a second in each test.
+func (o *options) peer(ctx context.Context, file string, pairs []*pair, fa string) ([]float64, error) {
+	threads, depth := strconv.Itoa(o.threads), pairs[0].test.depth
+	if pairs[0].test.kind == "b" {
+		largest := 0
+		for _, p := range pairs {
+			largest = max(largest, p.test.n)
 		}
-		return readBatched(out)
+		out, err := o.output(ctx, filepath.Join(o.llama, "llama-batched-bench"), "-m", file, "-t", threads, "-tb", threads, "-fa", fa,
+			"-c", strconv.Itoa(largest*(depth+batchSteps+1)), "-npp", strconv.Itoa(depth), "-ntg", strconv.Itoa(batchSteps), "-npl", numbers(pairs, "b"), "--output-format", "jsonl")
+		if err != nil {
+			return nil, err
+		}
+		return readBatched(out, pairs)
 	}
-	n := map[string]string{"pp": "0", "tg": "0"}
-	n[t.kind] = strconv.Itoa(t.n)
-	out, err := o.output(ctx, filepath.Join(o.llama, "llama-bench"), "-m", file, "-t", threads, "-p", n["pp"], "-n", n["tg"], "-d", strconv.Itoa(t.depth), "-fa", fa, "-r", "1", "-o", "json")
+	out, err := o.output(ctx, filepath.Join(o.llama, "llama-bench"), "-m", file, "-t", threads, "-p", numbers(pairs, "pp"), "-n", numbers(pairs, "tg"), "-d", strconv.Itoa(depth),
+		"-fa", fa, "-r", "1", "-o", "json")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	tokS, version, err := readBench(out)
-	p.Peer = "llama.cpp " + version
-	return tokS, err
+	return readBench(out, pairs)
 }
 
 // readBench reads llama-bench's JSON.
-func readBench(out []byte) (tokS float64, version string, err error) {
-	var r []struct {
+func readBench(out []byte, pairs []*pair) (figures []float64, err error) {
+	var results []struct {
 		TokS   float64 `json:"avg_ts"`
+		Prompt int     `json:"n_prompt"`
+		Gen    int     `json:"n_gen"`
 		Commit string  `json:"build_commit"`
 	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		return 0, "", fmt.Errorf("llama-bench's output: %w", err)
+	if err := json.Unmarshal(out, &results); err != nil {
+		return nil, fmt.Errorf("llama-bench's output: %w", err)
 	}
-	if len(r) != 1 || r[0].TokS <= 0 {
-		return 0, "", fmt.Errorf("llama-bench gave %d results, the first %+v", len(r), r)
+	for _, p := range pairs {
+		want := [2]int{p.test.n, 0}
+		if p.test.kind == "tg" {
+			want = [2]int{0, p.test.n}
+		}
+		for _, r := range results {
+			if [2]int{r.Prompt, r.Gen} == want && r.TokS > 0 {
+				figures = append(figures, r.TokS)
+				p.Peer = "llama.cpp " + r.Commit
+			}
+		}
 	}
-	return r[0].TokS, r[0].Commit, nil
+	if len(figures) != len(pairs) {
+		return nil, fmt.Errorf("llama-bench gave %+v for %d tests", results, len(pairs))
+	}
+	return figures, nil
 }
 
-// readBatched reads the one line of JSON among what llama-batched-bench prints.
-func readBatched(out []byte) (float64, error) {
-	for line := range bytes.Lines(out) {
-		var r struct {
-			TokS float64 `json:"speed_tg"`
-		}
-		if json.Unmarshal(line, &r) == nil && r.TokS > 0 {
-			return r.TokS, nil
+// readBatched reads the lines of JSON among what llama-batched-bench prints.
+func readBatched(out []byte, pairs []*pair) (figures []float64, err error) {
+	for _, p := range pairs {
+		for line := range bytes.Lines(out) {
+			var r struct {
+				Sequences int     `json:"pl"`
+				TokS      float64 `json:"speed_tg"`
+			}
+			if json.Unmarshal(line, &r) == nil && r.Sequences == p.test.n && r.TokS > 0 {
+				figures = append(figures, r.TokS)
+			}
 		}
 	}
-	return 0, fmt.Errorf("llama-batched-bench printed no line with speed_tg")
+	if len(figures) != len(pairs) {
+		return nil, fmt.Errorf("llama-batched-bench printed %d lines with speed_tg for %d tests", len(figures), len(pairs))
+	}
+	return figures, nil
 }
 
 func (o *options) output(ctx context.Context, args ...string) ([]byte, error) {

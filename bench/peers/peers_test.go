@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -42,27 +43,43 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestGroups(t *testing.T) {
+	got := groups([]test{{"pp", 512, 0}, {"b", 4, 32}, {"tg", 32, 2048}, {"tg", 128, 0}, {"b", 8, 32}, {"tg", 8, 32}})
+	want := [][]int{{0, 3}, {1, 4}, {2}, {5}}
+	if !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+}
+
+func made(tests ...test) (pairs []*pair) {
+	for _, t := range tests {
+		pairs = append(pairs, &pair{test: t, Test: t.String()})
+	}
+	return pairs
+}
+
 func TestReadOutputs(t *testing.T) {
-	tokS, version, err := readBench([]byte(`[{"build_commit": "0c1e570", "avg_ts": 34.5, "samples_ts": [34.5]}]`))
-	if err != nil || tokS != 34.5 || version != "0c1e570" {
-		t.Error(tokS, version, err)
+	bench, batches := made(test{"tg", 8, 0}, test{"pp", 64, 0}), made(test{"b", 8, 32}, test{"b", 4, 32})
+	got, err := readBench([]byte(`[{"build_commit": "0c1e570", "n_prompt": 64, "n_gen": 0, "avg_ts": 340.5}, {"build_commit": "0c1e570", "n_prompt": 0, "n_gen": 8, "avg_ts": 34.5}]`), bench)
+	if err != nil || !reflect.DeepEqual(got, []float64{34.5, 340.5}) || bench[0].Peer != "llama.cpp 0c1e570" {
+		t.Error(got, err)
 	}
-	tokS, err = readBatched([]byte("\nmain: n_kv_max = 2048\n{\"pl\": 4, \"speed_pp\": 158.6, \"speed_tg\": 61.65}\n"))
-	if err != nil || tokS != 61.65 {
-		t.Error(tokS, err)
+	got, err = readBatched([]byte("\nmain: n_kv_max = 2048\n{\"pl\": 4, \"speed_tg\": 61.65}\n{\"pl\": 8, \"speed_tg\": 80}\n"), batches)
+	if err != nil || !reflect.DeepEqual(got, []float64{80, 61.65}) {
+		t.Error(got, err)
 	}
-	p := pair{Test: "b4 @ d32"}
-	if err := p.addOurs([]byte(`[{"test":"b4 @ d32","avg_ts":90,"share_of_read":0.5,"share_of_int8":0.25,"cpu":"X","path":"avx2"}]`)); err != nil || p.Ours[0] != 90 || p.CPU != "X" {
-		t.Errorf("%+v, %v", p, err)
+	line := `[{"test":"b4 @ d32","avg_ts":90,"share_of_read":0.5,"share_of_int8":0.25,"cpu":"X","path":"avx2"},{"test":"b8 @ d32","avg_ts":130}]`
+	if err := addOurs([]byte(line), batches); err != nil || batches[0].Ours[0] != 130 || batches[1].Ours[0] != 90 || batches[1].CPU != "X" {
+		t.Errorf("%+v, %v", batches[1], err)
 	}
-	if err := p.addOurs([]byte(`[{"test":"b8","avg_ts":90}]`)); err == nil {
+	if err := addOurs([]byte(`[{"test":"b2 @ d32","avg_ts":90}]`), batches); err == nil {
 		t.Error("another test's figures were taken")
 	}
 	for _, bad := range []string{"", "[]", `[{"avg_ts":0}]`, "nonsense"} {
-		if _, _, err := readBench([]byte(bad)); err == nil {
+		if _, err := readBench([]byte(bad), bench); err == nil {
 			t.Errorf("llama-bench: %q", bad)
 		}
-		if _, err := readBatched([]byte(bad)); err == nil {
+		if _, err := readBatched([]byte(bad), batches); err == nil {
 			t.Errorf("llama-batched-bench: %q", bad)
 		}
 	}
@@ -113,16 +130,17 @@ func TestCompare(t *testing.T) {
 		}
 		return path
 	}
-	script("llama-bench", `case "$*" in *"-fa off"*) v=9;; *) v=5;; esac; echo "[{\"build_commit\":\"c\",\"avg_ts\":$v}]"`)
-	script("llama-batched-bench", `case "$*" in *"-fa off"*) v=3;; *) v=4;; esac; echo "{\"speed_tg\":$v}"`)
-	ours := script("minfer-cli", `case "$*" in *"-b 4"*) t="b4 @ d32";; *) t=pp64;; esac; echo "[{\"test\":\"$t\",\"avg_ts\":18}]"`)
-	o := options{llama: dir, minfer: ours, rounds: 3, threads: 2, tests: []test{{"pp", 64, 0}, {"b", 4, 32}}, wrap: []string{"env"}}
+	script("llama-bench", `case "$*" in *"-fa off"*) v=9;; *) v=5;; esac; echo "[{\"build_commit\":\"c\",\"n_prompt\":64,\"avg_ts\":$v},{\"n_gen\":8,\"avg_ts\":$((13 - v))}]"`)
+	script("llama-batched-bench", `case "$*" in *"-fa off"*) v=3;; *) v=4;; esac; echo "{\"pl\":4,\"speed_tg\":$v}"`)
+	ours := script("minfer-cli", `echo '[{"test":"pp64","avg_ts":18},{"test":"tg8","avg_ts":16},{"test":"b4 @ d32","avg_ts":18}]'`)
+	o := options{llama: dir, minfer: ours, rounds: 3, threads: 2, tests: []test{{"pp", 64, 0}, {"b", 4, 32}, {"tg", 8, 0}}, wrap: []string{"env"}}
 	pairs, err := o.compare(t.Context(), "x.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pairs[0].Ratio != 2 || pairs[0].FlashAttn != "off" || pairs[1].Ratio != 4.5 || pairs[1].FlashAttn != "on" || len(pairs[0].Theirs) != 3 {
-		t.Errorf("%+v %+v", pairs[0], pairs[1])
+	if pairs[0].Ratio != 2 || pairs[0].FlashAttn != "off" || pairs[1].Ratio != 4.5 || pairs[1].FlashAttn != "on" || pairs[2].Ratio != 2 || pairs[2].FlashAttn != "on" ||
+		len(pairs[0].Theirs) != 3 {
+		t.Errorf("%+v %+v %+v", pairs[0], pairs[1], pairs[2])
 	}
 	o.minfer = script("broken", "echo wrong output >&2; exit 1")
 	if _, err := o.compare(t.Context(), "x.gguf"); err == nil || !strings.Contains(err.Error(), "wrong output") {
