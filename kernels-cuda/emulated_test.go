@@ -22,7 +22,7 @@ import (
 // launchers. What it can't show (races between warps, speed, what the compiler makes of it) is for tests on a device.
 
 // emulatedFiles are the sources under test.
-var emulatedFiles = []string{"elementwise", "norm", "rope", "attn_decode", "attn_mma_d64", "attn_mma_d128", "embed", "attn_prefill"}
+var emulatedFiles = []string{"elementwise", "norm", "rope", "attn_decode", "attn_mma_d64", "attn_mma_d128", "embed", "attn_prefill", "sample"}
 
 var emulatorOnce = sync.OnceValues(buildEmulator)
 

@@ -58,7 +58,7 @@ func attnKernels() (ks []Kernel) {
 		for _, k := range []string{"f16", "q8"} {
 			for _, v := range []string{"f16", "q8"} {
 				prefill := Kernel{Symbol: fmt.Sprintf("attn_prefill_%s_%s_d%d", k, v, d), Params: "Attn", Tolerance: tolerance, Shared: shared(d, k), Hot: true, Registers: 255}
-				if k == "q8" && d == 128 { // some bytes too many: it spills them outside of its inner loops
+				if k == "q8" && d == 128 { // 255 registers are a few too little
 					prefill.Hot, prefill.Registers = false, 0
 				}
 				ks = append(ks, prefill,
