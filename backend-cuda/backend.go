@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/minfer-go/minfer/cudart"
 	"github.com/minfer-go/minfer/graph"
@@ -48,6 +49,9 @@ type Stats struct {
 	Generation  uint64 // of the pool
 }
 
+// spin is how long a wait polls without a pause: a decode step ends within it, and is then seen within microseconds.
+const spin = 20 * time.Millisecond
+
 var _ graph.Backend = (*Backend)(nil)
 
 type weightKey struct{ model, name string }
@@ -83,6 +87,7 @@ func New(o Options) (*Backend, error) {
 		if b.stream, err = bd.NewStream(); err != nil {
 			return err
 		}
+		b.stream.Spin = spin
 		b.staging, err = newStaging(bd, o.Deadline)
 		return err
 	})

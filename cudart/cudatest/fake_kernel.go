@@ -156,7 +156,7 @@ func (f *Fake) funcLoaded(h sys.Function) (int, sys.Result) {
 	case k == nil:
 		return 0, sys.InvalidHandle
 	case k.loaded:
-		return 2, r
+		return 1, r
 	}
 	return 0, r
 }

@@ -86,7 +86,7 @@ type Table struct {
 	KernelAttribute   func(attr int, k Kernel, d Device) (int, Result)
 	KernelSetAttr     func(attr, value int, k Kernel, d Device) Result
 	FuncLoad          func(Function) Result        // optional
-	FuncLoaded        func(Function) (int, Result) // optional: 0 not loaded, 1 loading, 2 loaded
+	FuncLoaded        func(Function) (int, Result) // optional: 0 not loaded, 1 loaded
 	OccupancyBlocks   func(f Function, blockSize int, shared uint64) (int, Result)
 	OccupancyClusters func(f Function, cfg *LaunchConfig) (int, Result) // optional
 	Launch            func(k Kernel, cfg *LaunchConfig, s Stream, params unsafe.Pointer, n uint64) Result
