@@ -154,6 +154,20 @@ func (o Options) progress(done, total int) {
 	}
 }
 
+// Cells is how many cells the contexts of the largest depth hold together.
+func (o Options) Cells() (cells int) {
+	for _, depth := range o.Depths {
+		sum := o.longest(depth)
+		for _, t := range o.tests(depth) {
+			if t.seqs() > 1 {
+				sum += t.seqs() * (depth + t.steps() + 1)
+			}
+		}
+		cells = max(cells, sum)
+	}
+	return cells
+}
+
 // longest is the context that the tests of one sequence need.
 func (o Options) longest(depth int) int {
 	n := 1

@@ -158,6 +158,11 @@ func TestWorkCountsProducts(t *testing.T) {
 	}
 }
 
+func TestCells(t *testing.T) {
+	o := Options{Prompts: []int{20}, Gens: []int{30}, Batches: []int{1, 4}, Depths: []int{7, 100, 50}}
+	require.Equal(t, 100+30+1+4*(100+batchSteps+1), o.Cells())
+}
+
 func TestValidate(t *testing.T) {
 	m := tiny(t, "tiny:q8_0", engine.LoadOptions{Threads: 1})
 	for want, o := range map[string]Options{

@@ -61,8 +61,8 @@ func TestWrongOutputIsAnError(t *testing.T) {
 		"prompts are infinite": {func(p graph.Params, _ int, l []float32) { when(p.Rows > 8, infinite, l) }, "pp20 @ d2: sequence 0: wrong output: logit 7 is +Inf"},
 		"prompts are wrong":    {func(p graph.Params, _ int, l []float32) { when(p.Rows > 8, other, l) }, "pp20 @ d2: wrong output: sequence 0's best token is 507, a reference step says"},
 		"single rows of every other step are wrong": {func(p graph.Params, run int, l []float32) { when(p.Rows == 1 && run%2 == 0, other, l) }, "a reference step says"},
-		"batches are wrong":   {func(p graph.Params, _ int, l []float32) { when(p.Outputs > 1, other, l) }, "b3 @ d2: wrong output: sequence 2's best token"},
-		"a late step of many": {func(p graph.Params, run int, l []float32) { when(p.Rows > 8 && run > 40, other, l) }, "pp20 @ d2: wrong output"},
+		"batches are wrong":                         {func(p graph.Params, _ int, l []float32) { when(p.Outputs > 1, other, l) }, "b3 @ d2: wrong output: sequence 2's best token"},
+		"a late step of many":                       {func(p graph.Params, run int, l []float32) { when(p.Rows > 8 && run > 40, other, l) }, "pp20 @ d2: wrong output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cpu, err := backendcpu.New(backendcpu.Options{Threads: 1})

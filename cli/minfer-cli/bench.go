@@ -23,10 +23,10 @@ type benchCmd struct {
 	Depths     string `short:"d" name:"depths" aliases:"depth" default:"0" placeholder:"N,…" help:"Tokens already in the context."`
 	Reps       int    `short:"r" default:"5" placeholder:"N" help:"Repetitions after the warm-up."`
 	Threads    string `short:"t" default:"0" placeholder:"N,…" help:"CPU threads; 0: what affinity and the cgroup's quota allow."`
-	Backend    string `enum:"auto,cpu" default:"auto" help:"auto or cpu."`
+	Backend    string `enum:",auto,cpu,cuda" default:"" placeholder:"NAME" help:"auto, cpu or cuda; auto takes the GPU if it can run the whole model."`
 	CPUPath    string `name:"cpu-path" placeholder:"PATH" help:"Instruction path: avx512-vnni, avx2 or generic; default: the fastest."`
-	CacheTypeK string `name:"cache-type-k" default:"f16" help:"KV cache format of K: f32, f16 or q8_0."`
-	CacheTypeV string `name:"cache-type-v" default:"f16" help:"KV cache format of V: f32, f16 or q8_0."`
+	CacheTypeK string `name:"cache-type-k" placeholder:"TYPE" help:"KV cache format of K: f32, f16 (default) or q8_0."`
+	CacheTypeV string `name:"cache-type-v" placeholder:"TYPE" help:"KV cache format of V: f32, f16 (default) or q8_0."`
 	Output     string `short:"o" enum:"md,csv,json,jsonl" default:"md" help:"md, csv, json or jsonl."`
 	Plot       string `placeholder:"FILE.svg" help:"Draw tokens a second by depth; give several --depths."`
 }
@@ -65,7 +65,7 @@ func (c *benchCmd) Run(a *app) (err error) {
 		}
 	}()
 	for _, t := range threads {
-		m, err := c.load(a, made, t)
+		m, err := c.load(a, made, t, o.Cells())
 		if err != nil {
 			return err
 		}
@@ -145,11 +145,18 @@ func (c *benchCmd) synthetic() ([]byte, error) {
 	return synthetic.Make(c.Synthetic)
 }
 
-func (c *benchCmd) load(a *app, made []byte, threads int) (*engine.Model, error) {
-	if made != nil {
-		return engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Threads: threads, CPUPath: c.CPUPath, Notice: a.notice})
+// load opens the model with a number of threads, for contexts of so many cells.
+func (c *benchCmd) load(a *app, made []byte, threads, cells int) (*engine.Model, error) {
+	f := c.engine(threads)
+	if made == nil {
+		m, _, err := f.loadFor(a, "", cells)
+		return m, err
 	}
-	return c.engine(threads).load(a, "")
+	choose, err := f.chooser(a, cells)
+	if err != nil {
+		return nil, err
+	}
+	return engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Notice: a.notice, Backend: choose.open})
 }
 
 // createPlot makes the file before anything is measured for it.

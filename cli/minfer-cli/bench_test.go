@@ -17,7 +17,7 @@ func TestBench(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "speed.svg")
 	var results []bench.Result
 	decode(t, ok(t, "bench", "-m", tinyModel, "-p", "9", "-n", "3", "-b", "2", "--depths", "0,20", "-r", "2", "-t", "1,2", "--cache-type-k", "q8_0", "--cache-type-v", "f32",
-		"--cpu-path", "generic", "--plot", plot, "-o", "json"), &results)
+		"--backend", "cpu", "--cpu-path", "generic", "--plot", plot, "-o", "json"), &results)
 	require.Len(t, results, 12)
 	for i, r := range results {
 		assert.Equal(t, []string{"pp9", "tg3", "b2", "pp9 @ d20", "tg3 @ d20", "b2 @ d20"}[i%6], r.Test)
@@ -38,7 +38,7 @@ func TestBench(t *testing.T) {
 func TestBenchSynthetic(t *testing.T) {
 	paths := backendcpu.Paths()
 	best := paths[len(paths)-1]
-	assert.Regexp(t, `\| tiny \(random weights\) +\| [^|]+\| [^|]+\| cpu `+best+` +\| +1 \| f16 +\| +tg2 \|`, ok(t, "bench", "--synthetic", "tiny:q4_k_m", "-p", "0", "-n", "2", "-r", "1", "-t", "1"))
+	assert.Regexp(t, `\| tiny \(random weights\) +\| [^|]+\| [^|]+\| cpu `+best+` +\| +1 \| f16 +\| +tg2 \|`, ok(t, "bench", "--backend", "cpu", "--synthetic", "tiny:q4_k_m", "-p", "0", "-n", "2", "-r", "1", "-t", "1"))
 }
 
 func TestBenchRefuses(t *testing.T) {
