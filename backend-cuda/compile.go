@@ -276,6 +276,8 @@ func (c *compiler) op(bd *cudart.Bound, n, next *graph.Node) (joined bool) {
 		c.attention(n)
 	case graph.OpBatchMatMul:
 		c.batchMatMul(n)
+	case graph.OpSample:
+		c.sample(n)
 	default:
 		c.fail(n.Errorf("cuda: %w", graph.ErrUnsupported))
 	}

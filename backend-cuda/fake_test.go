@@ -362,9 +362,6 @@ func TestOpTable(t *testing.T) {
 	b := onFake(t, f, "", Options{})
 	ran := 0
 	for _, c := range graphtest.Cases() {
-		if c.Op == graph.OpSample {
-			continue
-		}
 		e, compiled, err := graphtest.Prepare(b, c)
 		require.NoError(t, err, c.Name)
 		require.NoError(t, compiled.Run(), c.Name)

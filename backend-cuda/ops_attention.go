@@ -28,6 +28,10 @@ func (c *compiler) attention(n *graph.Node) {
 		c.queue(c.b.dev.kernels.Attn(kernelscuda.KernelAttnReferenceF32, c, &p))
 		return
 	}
+	if id, ok := kernelscuda.AttnPrefill(p.KeyType, p.ValueType, p.HeadDim); ok && p.Rows > decodeRows && p.Q8 == 0 && !c.b.opts.NoPrefillGEMM {
+		c.queue(c.b.dev.kernels.Attn(id, c, &p))
+		return
+	}
 	id := kernelscuda.AttnDecode(p.KeyType, p.ValueType, p.HeadDim)
 	part := p
 	part.Rows = min(p.Rows, attnRows)

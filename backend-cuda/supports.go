@@ -13,7 +13,7 @@ import (
 func (b *Backend) SupportsOp(n *graph.Node) error {
 	switch n.Op {
 	case graph.OpInput, graph.OpView, graph.OpReshape, graph.OpAdd, graph.OpMul, graph.OpSilu, graph.OpSwiGLU, graph.OpScale,
-		graph.OpSoftmax, graph.OpPermute, graph.OpBatchMatMul, graph.OpRoPE:
+		graph.OpSoftmax, graph.OpPermute, graph.OpBatchMatMul, graph.OpRoPE, graph.OpSample:
 		return nil
 	case graph.OpRmsNorm, graph.OpQkNorm:
 		return vectors(n, n.Weights...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	backendcpu "github.com/minfer-go/minfer/backend-cpu"
@@ -80,8 +79,8 @@ type Context struct {
 
 	compiled *graph.Compiled // graph of the last run
 
-	draw  *sample.Draw // how the backend draws the token of this step's output row; nil: logits are wanted
-	drawn [1]int32
+	draws bool     // the backend draws the token of this step's output row
+	drawn [1]int32 // the token
 }
 
 // NewContext makes a context with empty sequences.
@@ -181,28 +180,29 @@ func (c *Context) Step(ctx context.Context, rows []Row) (err error) {
 	return nil
 }
 
-// StepDraw is Step for rows of which the last one alone is an output: the backend draws the token that follows it, and no logits are
-// brought to the host. Only for a model whose Draws says so.
-func (c *Context) StepDraw(ctx context.Context, rows []Row, d sample.Draw) (int32, error) {
-	if !c.model.Draws() {
-		return 0, fmt.Errorf("engine: %s doesn't draw tokens: %w", c.model.Describe(), graph.ErrUnsupported)
+// StepDraw is Step for rows of which the last one alone is an output: the backend draws the token that follows it, and its logits stay
+// where they are. If it can't (the filters leave too many candidates) it reports that, and Logits(0) is there to draw from.
+// Only for a model whose Draws says so.
+func (c *Context) StepDraw(ctx context.Context, rows []Row, d sample.Draw) (id int32, drawn bool, err error) {
+	if !c.model.Draws() || c.opts.Features&graph.FeatureHidden != 0 {
+		return 0, false, fmt.Errorf("engine: %s doesn't draw tokens in this context: %w", c.model.Describe(), graph.ErrUnsupported)
 	}
 	for i := range rows {
 		if rows[i].Output != (i == len(rows)-1) {
-			return 0, fmt.Errorf("engine: row %d of %d: the last row alone must be an output to draw from", i, len(rows))
+			return 0, false, fmt.Errorf("engine: row %d of %d: the last row alone must be an output to draw from", i, len(rows))
 		}
 	}
-	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
-	copy(c.inputs[graph.InSampling], []int32{bits(d.Temperature), d.TopK, bits(d.TopP), bits(d.MinP), int32(d.U)})
-	c.draw = &d
-	defer func() { c.draw = nil }()
+	d.Words(c.inputs[graph.InSampling])
+	c.draws = true
+	defer func() { c.draws = false }()
 	if err := c.Step(ctx, rows); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if c.drawn[0] < 0 {
-		return 0, fmt.Errorf("engine: %w: NaN, +Inf, or nothing above -Inf among them", sample.ErrLogits)
+	const badLogits = -1 // of graph.Builder.Sample
+	if c.drawn[0] == badLogits {
+		return 0, false, fmt.Errorf("engine: %w: NaN, +Inf, or nothing above -Inf among them", sample.ErrLogits)
 	}
-	return c.drawn[0], nil
+	return c.drawn[0], c.drawn[0] >= 0, nil
 }
 
 // check refuses rows that can't be fed, before anything has changed.
@@ -262,7 +262,7 @@ func (c *Context) run(rows []Row, outputs int, last bool) error {
 		Rows: bucket(len(rows), c.opts.Batch), Outputs: min(bucket(outputs, maxOutputs), c.opts.Batch), Seqs: c.opts.Seqs, Runs: c.opts.Seqs,
 		Cells: c.opts.Ctx * c.opts.Seqs, KeyType: c.opts.KeyType.Type(), ValueType: c.opts.ValueType.Type(), Features: c.opts.Features,
 	}
-	if c.draw != nil && outputs > 0 {
+	if c.draws && outputs > 0 {
 		p.Features |= graph.FeatureSample
 	}
 	compiled, err := c.exec.Compile(p, c.model.net.Build)
@@ -332,17 +332,21 @@ func (c *Context) collect(compiled *graph.Compiled, outputs int, last bool) erro
 	if outputs == 0 {
 		return nil
 	}
-	if c.draw != nil {
-		return compiled.ReadTokens(0, c.drawn[:])
+	from := 0 // which output the logits are
+	if c.draws {
+		if err := compiled.ReadTokens(0, c.drawn[:]); err != nil || c.drawn[0] >= 0 {
+			return err
+		}
+		from = 1
 	}
 	nVocab := c.model.cfg().NVocab
-	all, err := compiled.Output(0)
+	all, err := compiled.Output(from)
 	if errors.Is(err, graph.ErrUnsupported) { // it is in a device's memory
 		if c.read == nil {
 			c.read = make([]float32, min(c.opts.Batch, maxOutputs)*nVocab)
 		}
 		all = c.read[:outputs*nVocab]
-		err = compiled.ReadOutput(0, 0, all)
+		err = compiled.ReadOutput(from, 0, all)
 	}
 	if err != nil {
 		return err

@@ -131,7 +131,11 @@ func (g *generation) run(ctx context.Context, prompt []int32) error {
 func (g *generation) next(ctx context.Context, rows []Row) (int32, error) {
 	if g.c.model.Draws() {
 		if d, ok := g.sampler.Draw(); ok {
-			return g.c.StepDraw(ctx, rows, d)
+			id, drawn, err := g.c.StepDraw(ctx, rows, d)
+			if err == nil && !drawn {
+				id, err = g.sampler.SampleWith(g.c.Logits(0), d)
+			}
+			return id, err
 		}
 	}
 	if err := g.c.Step(ctx, rows); err != nil {

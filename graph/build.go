@@ -399,15 +399,16 @@ func (b *Builder) BatchMatMul(x0, x1 *Node) *Node {
 
 // Sample draws a token for each row of logits, on the backend, so that no logits have to be brought to the host:
 //
-//	temperature, k, p, m, u = sampling[r]
+//	temperature, p, m, u, k = sampling[r]
 //	cand  = the ids below a.Vocab, most probable first (the smaller id first among equals), the first k of them if k > 0
 //	prob  = softmax of cand's logits
 //	cand  = the shortest beginning of cand whose prob adds up to p at least, if p < 1; of these those with prob ≥ m*prob[0]
 //	y[r]  = cand[0] if temperature = 0, else the first c at which the sum of exp((logit-max)/temperature) over cand, divided by
-//	        the whole sum, is greater than u/2^32
+//	        the whole sum, is greater than u
 //
-// logits [outputs, n_vocab] F32; sampling the I32 input; y [outputs] I32, -1 where a logit that may be drawn is NaN or +Inf, or none is
-// above -Inf. It is what engine/sample computes without penalties, biases and typical-p, but for rounding.
+// logits [outputs, n_vocab] F32; sampling the I32 input; y [outputs] I32: -1 where a logit that may be drawn is NaN or +Inf, or none is
+// above -Inf; -2 where the filters leave more candidates than the backend takes, so that the host has to draw. It is what
+// engine/sample computes without penalties, biases and typical-p; where no filter is on, cand may be in the order of ids.
 func (b *Builder) Sample(logits, sampling *Node, a SampleAttr) *Node {
 	return b.make(&Node{Op: OpSample, In: []*Node{logits, sampling}, Attr: a}, func(n *Node) error {
 		if len(logits.Shape) != 2 || a.Vocab < 1 || a.Vocab > logits.Shape[1] {

@@ -22,7 +22,7 @@ type Feature uint32
 const (
 	// FeatureHidden makes every block output a graph output too (hidden-state tests, embeddings).
 	FeatureHidden Feature = 1 << iota
-	// FeatureSample makes the drawn tokens the graph's output 0 in place of the logits, which then need not leave the device.
+	// FeatureSample makes the drawn tokens the graph's output 0 and the logits its output 1, which as a rule nobody reads.
 	FeatureSample
 	// FeatureNoFuse switches the fusion pass off: the reference for fused kernels.
 	FeatureNoFuse
@@ -48,9 +48,9 @@ var inputNames = [NumInputs]string{"tokens", "positions", "seqs", "lengths", "ce
 
 func (i Input) String() string { return inputNames[i] }
 
-// SamplingWords is the length of a row of InSampling, words of 32 bits: temperature (the bits of a float32; 0: the most probable token),
-// top-k (0: all), top-p (float32, 1: all), min-p (float32, 0: all), and a random number u: u/2^32 is where between 0 and 1 the draw falls.
-const SamplingWords = 5
+// SamplingWords is the length of a row of InSampling, words of 32 bits, the low half of a number first: temperature, top-p, min-p and a random
+// number of [0, 1), each a float64, then top-k and 0. Temperature 0 is the most probable token; top-k 0, top-p 1 and min-p 0 are off.
+const SamplingWords = 10
 
 // InputShape is the shape of an input under p.
 func (p Params) InputShape(i Input) Shape {

@@ -8,8 +8,8 @@ import (
 
 // Build makes the forward pass for the step shape p. It reads metadata only.
 //
-// Output 0 holds the logits, [Outputs, n_vocab], of the rows named by the input outputs, or with graph.FeatureSample the tokens
-// drawn from them; with Outputs 0 the graph only fills the KV cache. With graph.FeatureHidden the embedding, every sub-layer's result and every block's result follow as
+// Output 0 holds the logits, [Outputs, n_vocab], of the rows named by the input outputs (with graph.FeatureSample output 1, and output 0
+// the tokens drawn from them); with Outputs 0 the graph only fills the KV cache. With graph.FeatureHidden the embedding, every sub-layer's result and every block's result follow as
 // outputs named as in HiddenNames, for all rows.
 func (m *Model) Build(p graph.Params) (*graph.Graph, error) {
 	b := graph.NewBuilder(p)
@@ -34,9 +34,8 @@ func (m *Model) Build(p graph.Params) (*graph.Graph, error) {
 			vocab = m.NVocab
 		}
 		b.Output(b.As("sample").Sample(logits, b.Input(graph.InSampling), graph.SampleAttr{Vocab: vocab}))
-	} else {
-		b.Output(logits)
 	}
+	b.Output(logits)
 	for _, n := range s.kept {
 		b.Output(n)
 	}

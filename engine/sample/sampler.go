@@ -104,18 +104,26 @@ func (s *Sampler) Accept(id int32) {
 // Sample draws a token. It doesn't accept it. logits has at least one value for each token of the vocabulary; some are changed during the call and
 // restored before it returns. A NaN, a +Inf or no value above -Inf among those that may be sampled is an error that wraps ErrLogits.
 func (s *Sampler) Sample(logits []float32) (int32, error) {
+	if err := s.candidates(logits); err != nil {
+		return 0, err
+	}
+	return s.draw(s.uniform()), nil
+}
+
+// candidates weighs what may be drawn.
+func (s *Sampler) candidates(logits []float32) error {
 	if len(logits) < s.vocab {
-		return 0, fmt.Errorf("sample: %d logits for a vocabulary of %d: %w", len(logits), s.vocab, ErrLogits)
+		return fmt.Errorf("sample: %d logits for a vocabulary of %d: %w", len(logits), s.vocab, ErrLogits)
 	}
 	logits = logits[:s.vocab]
 	s.patch(logits)
 	err := s.filter(logits)
 	s.restore(logits)
-	if err != nil {
-		return 0, err
-	}
-	return s.draw(), nil
+	return err
 }
+
+// uniform is the next random number of [0, 1).
+func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
 // patch applies bias, then penalties.
 func (s *Sampler) patch(logits []float32) {
@@ -203,9 +211,8 @@ func (s *Sampler) greedy() {
 	s.cands = append(s.cands[:0], best)
 }
 
-// draw walks the candidates until their weights pass a random share of the sum. Each call takes one number, whatever is left to choose from.
-func (s *Sampler) draw() int32 {
-	u := float64(s.rng.Uint64()>>11) / (1 << 53)
+// draw walks the candidates until their weights pass the share u of the sum. Each token takes one number, whatever is left to choose from.
+func (s *Sampler) draw(u float64) int32 {
 	limit, sum := u*s.total, 0.0
 	for i := range s.cands {
 		sum += s.cands[i].weight

@@ -10,15 +10,23 @@ import (
 
 // draw is a row of graph.InSampling.
 type draw struct {
-	temperature float32
+	temperature float64
 	topK        int32
-	topP, minP  float32
+	topP, minP  float64
 	u           float64 // 0 to 1
 }
 
-func (d draw) words() []int32 {
-	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
-	return []int32{bits(d.temperature), d.topK, bits(d.topP), bits(d.minP), int32(uint32(d.u * (1 << 32)))}
+func (d draw) words() (w []int32) {
+	for _, x := range []float64{d.temperature, d.topP, d.minP, d.u} {
+		b := math.Float64bits(x)
+		w = append(w, int32(uint32(b)), int32(uint32(b>>32)))
+	}
+	return append(w, d.topK, 0)
+}
+
+// number reads the i-th float64 of a row of words.
+func number(w []int32, i int) float64 {
+	return math.Float64frombits(uint64(uint32(w[2*i])) | uint64(uint32(w[2*i+1]))<<32)
 }
 
 func sampling() (all []Case) {
@@ -52,13 +60,12 @@ func sample(out, logits, sampling tensor, a graph.SampleAttr) func() {
 		ids := flat(out)
 		for r := range ids {
 			w := sampling.ints(r)
-			ids[r] = drawFrom(logits.row(r)[:a.Vocab], math.Float32frombits(uint32(w[0])), int(w[1]), math.Float32frombits(uint32(w[2])),
-				math.Float32frombits(uint32(w[3])), float64(uint32(w[4]))/(1<<32))
+			ids[r] = drawFrom(logits.row(r)[:a.Vocab], number(w, 0), int(w[8]), number(w, 1), number(w, 2), number(w, 3))
 		}
 	}
 }
 
-func drawFrom(logits []float32, temperature float32, k int, p, m float32, u float64) int32 {
+func drawFrom(logits []float32, temperature float64, k int, p, m, u float64) int32 {
 	for _, l := range logits {
 		if l != l || math.IsInf(float64(l), 1) {
 			return -1
@@ -83,6 +90,8 @@ func drawFrom(logits []float32, temperature float32, k int, p, m float32, u floa
 	}
 	if k > 0 && k < len(cand) {
 		cand = cand[:k]
+	} else if p >= 1 && m == 0 && temperature != 0 { // nothing needs an order
+		slices.Sort(cand)
 	}
 	prob, sum := make([]float64, len(cand)), 0.0
 	for i, c := range cand {
@@ -93,13 +102,13 @@ func drawFrom(logits []float32, temperature float32, k int, p, m float32, u floa
 		n, mass := 0, 0.0
 		for n < len(cand) {
 			mass += prob[n] / sum
-			if n++; mass >= float64(p) {
+			if n++; mass >= p {
 				break
 			}
 		}
 		cand, prob = cand[:n], prob[:n]
 	}
-	for len(cand) > 1 && prob[len(cand)-1] < float64(m)*prob[0] {
+	for len(cand) > 1 && prob[len(cand)-1] < m*prob[0] {
 		cand = cand[:len(cand)-1]
 	}
 	if temperature == 0 {
@@ -107,11 +116,11 @@ func drawFrom(logits []float32, temperature float32, k int, p, m float32, u floa
 	}
 	total := 0.0
 	for _, c := range cand {
-		total += math.Exp((float64(logits[c]) - top) / float64(temperature))
+		total += math.Exp((float64(logits[c]) - top) / temperature)
 	}
 	at := 0.0
 	for _, c := range cand {
-		if at += math.Exp((float64(logits[c]) - top) / float64(temperature)); at > u*total {
+		if at += math.Exp((float64(logits[c]) - top) / temperature); at > u*total {
 			return c
 		}
 	}
