@@ -40,17 +40,15 @@ func (k *Kernels) resolve(b *cudart.Bound) error {
 			k.why[id] = fmt.Errorf("kernelscuda: %s exists for %s only: %w", d.symbol, d.only, ErrUnavailable)
 			continue
 		}
-		if d.shared > k.device.SharedPerBlockOptin {
-			k.why[id] = fmt.Errorf("kernelscuda: %s needs %d bytes of shared memory a block, %s has %d: %w",
-				d.symbol, d.shared, k.device.Name, k.device.SharedPerBlockOptin, ErrUnavailable)
-			continue
-		}
 		kernel, err := k.library.Kernel(b, d.symbol)
 		if err != nil {
 			return fmt.Errorf("kernelscuda: %s: %w", d.symbol, err)
 		}
 		if d.shared > staticLimit {
-			if err := kernel.SetSharedLimit(b, d.shared); err != nil {
+			if err := kernel.SetSharedLimit(b, d.shared); errors.Is(err, cudart.ErrUnsupported) {
+				k.why[id] = fmt.Errorf("kernelscuda: %s: %w", d.symbol, errors.Join(ErrUnavailable, err))
+				continue
+			} else if err != nil {
 				return fmt.Errorf("kernelscuda: %s: %d bytes of shared memory: %w", d.symbol, d.shared, err)
 			}
 		}

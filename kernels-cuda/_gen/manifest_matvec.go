@@ -46,7 +46,7 @@ func matvecKernels() (all []Kernel) {
 	}
 	for _, t := range floatTypes {
 		for _, n := range []int{1, 4, 8} {
-			all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_%s_%d", t, n), Params: "MatvecFloat", Hot: true, Registers: 144})
+			all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_%s_%d", t, n), Params: "MatvecFloat", Hot: true, Registers: 168})
 		}
 	}
 	return all

@@ -45,18 +45,12 @@ var _ = register(Family{
 	Kernels: matvecTileKernels(),
 })
 
-// The register limits of cu/matvec_tile.cu and cu/matvec_swiglu.cu, by columns; those for 1 and 2 by type.
-var tileRegisters = map[string][2]int{
-	"q4_0": {88, 104}, "q4_1": {80, 104}, "q5_0": {88, 104}, "q5_1": {96, 104}, "q8_0": {112, 128}, "q4_k": {80, 96}, "q5_k": {88, 104}, "q6_k": {96, 104},
-	"k": {112, 128}, "0": {112, 128},
-}
-
 func matvecTileKernels() (all []Kernel) {
-	const warps, stage, staged = 10, 672, 32 << 10 // as in launch_matvec_tile.go
-	for i, n := range []int{1, 2, 4, 8} {
+	// As in launch_matvec_tile.go; how many registers each form may have is in the sources.
+	const warps, stage, staged, registers = 10, 672, 32 << 10, 200
+	for _, n := range []int{1, 2, 4, 8} {
 		shared := max(staged, warps*n*stage)
 		for _, t := range append([]string{"k", "0"}, blockTypes...) {
-			registers := append(append([]int{}, tileRegisters[t][0], tileRegisters[t][1]), 144, 200)[i]
 			all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_tile_%s_%d", t, n), Params: "MatvecTile", Shared: shared + 2*warps*n*64, Hot: true, Registers: registers})
 			if len(t) > 1 {
 				all = append(all, Kernel{Symbol: fmt.Sprintf("matvec_swiglu_%s_%d", t, n), Params: "MatvecSwiglu", Shared: shared + 4*warps*n*64, Hot: true, Registers: registers})
