@@ -68,7 +68,8 @@ type geometry struct {
 	bytes int // bytes a block
 }
 
-var geometries = map[Type]geometry{
+// geometries by type, an array: kernels ask for every block of rows. Numbers that no type has are empty.
+var geometries = [...]geometry{
 	F32: {"F32", 1, 4}, F16: {"F16", 1, 2}, BF16: {"BF16", 1, 2}, F64: {"F64", 1, 8},
 	I8: {"I8", 1, 1}, I16: {"I16", 1, 2}, I32: {"I32", 1, 4}, I64: {"I64", 1, 8},
 	Q4_0: {"Q4_0", 32, 18}, Q4_1: {"Q4_1", 32, 20}, Q5_0: {"Q5_0", 32, 22}, Q5_1: {"Q5_1", 32, 24},
@@ -85,26 +86,33 @@ var geometries = map[Type]geometry{
 	IQ4_NL_4_4: {"IQ4_NL_4_4", 32, 18}, IQ4_NL_4_8: {"IQ4_NL_4_8", 32, 18}, IQ4_NL_8_8: {"IQ4_NL_8_8", 32, 18},
 }
 
+func (t Type) geometry() geometry {
+	if uint64(t) < uint64(len(geometries)) {
+		return geometries[t]
+	}
+	return geometry{}
+}
+
 // Known reports whether t is a type of the GGUF format.
-func (t Type) Known() bool { _, ok := geometries[t]; return ok }
+func (t Type) Known() bool { return t.geometry().block != 0 }
 
 // String gives the type's name in llama.cpp's spelling, such as "Q4_K".
 func (t Type) String() string {
-	if g, ok := geometries[t]; ok {
+	if g := t.geometry(); g.block != 0 {
 		return g.name
 	}
 	return fmt.Sprintf("type(%d)", uint32(t))
 }
 
 // BlockElems is the number of elements in a block (1 for plain types, 0 for unknown ones).
-func (t Type) BlockElems() int { return geometries[t].block }
+func (t Type) BlockElems() int { return t.geometry().block }
 
 // BlockBytes is the number of bytes of a block (0 for unknown types).
-func (t Type) BlockBytes() int { return geometries[t].bytes }
+func (t Type) BlockBytes() int { return t.geometry().bytes }
 
 // RowBytes is the number of bytes that a row of n elements takes. n must be a multiple of BlockElems.
 func (t Type) RowBytes(n int) int {
-	g := geometries[t]
+	g := t.geometry()
 	if g.block == 0 || n%g.block != 0 {
 		panic(fmt.Sprintf("quant: a row of %d elements is no whole number of %s blocks", n, t))
 	}
