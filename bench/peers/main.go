@@ -20,6 +20,7 @@ type options struct {
 	threads int
 	tests   []test
 	wrap    []string // command that every measured process is started with
+	flash   []string // settings of the peer's flash attention to try
 	lines   string   // file that JSON lines are appended to
 	commit  string
 	files   []string
@@ -78,6 +79,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.threads, "threads", 2, "threads of both sides")
 	tests := fs.String("tests", "pp512,tg128,tg32@2048,b4@32,b8@32", "`list` of tests, as KINDn or KINDn@DEPTH: pp, tg, b")
 	wrap := fs.String("wrap", "", "`command` before every measured process, such as \"taskset -c 0,1\"")
+	flash := fs.String("fa", "on,off", "the peer's flash attention: `settings` to try, on and off")
 	fs.StringVar(&o.lines, "lines", "", "`file` to append JSON lines to")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -92,6 +94,12 @@ func parse(args []string) (o options, err error) {
 	for _, f := range o.files {
 		if _, err := os.Stat(f); err != nil {
 			return o, err
+		}
+	}
+	o.flash = strings.Split(*flash, ",")
+	for _, fa := range o.flash {
+		if fa != "on" && fa != "off" {
+			return o, fmt.Errorf("-fa %s: want on, off or on,off", *flash)
 		}
 	}
 	for _, s := range strings.Split(*tests, ",") {

@@ -170,7 +170,7 @@ func addOurs(out []byte, pairs []*pair) error {
 // theirs measures each test with its setting of flash attention, or with both where that isn't decided yet.
 func (o *options) theirs(ctx context.Context, file string, pairs []*pair) error {
 	best := map[*pair]float64{}
-	for _, fa := range []string{"on", "off"} {
+	for _, fa := range o.flash {
 		var some []*pair
 		for _, p := range pairs {
 			if p.FlashAttn == "" || p.FlashAttn == fa {

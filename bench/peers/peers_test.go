@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 	if err != nil || len(o.wrap) != 3 || len(o.tests) != 1 || o.rounds != 3 || o.threads != 2 || o.files[0] != file {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, args := range [][]string{{}, {"-rounds", "0", file}, {"-threads", "0", file}, {"-tests", "x", file}, {file + "x"}} {
+	for _, args := range [][]string{{}, {"-rounds", "0", file}, {"-threads", "0", file}, {"-tests", "x", file}, {"-fa", "auto", file}, {file + "x"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%q", args)
 		}
@@ -133,7 +133,7 @@ func TestCompare(t *testing.T) {
 	script("llama-bench", `case "$*" in *"-fa off"*) v=9;; *) v=5;; esac; echo "[{\"build_commit\":\"c\",\"n_prompt\":64,\"avg_ts\":$v},{\"n_gen\":8,\"avg_ts\":$((13 - v))}]"`)
 	script("llama-batched-bench", `case "$*" in *"-fa off"*) v=3;; *) v=4;; esac; echo "{\"pl\":4,\"speed_tg\":$v}"`)
 	ours := script("minfer-cli", `echo '[{"test":"pp64","avg_ts":18},{"test":"tg8","avg_ts":16},{"test":"b4 @ d32","avg_ts":18}]'`)
-	o := options{llama: dir, minfer: ours, rounds: 3, threads: 2, tests: []test{{"pp", 64, 0}, {"b", 4, 32}, {"tg", 8, 0}}, wrap: []string{"env"}}
+	o := options{llama: dir, minfer: ours, rounds: 3, threads: 2, tests: []test{{"pp", 64, 0}, {"b", 4, 32}, {"tg", 8, 0}}, wrap: []string{"env"}, flash: []string{"on", "off"}}
 	pairs, err := o.compare(t.Context(), "x.gguf")
 	if err != nil {
 		t.Fatal(err)
