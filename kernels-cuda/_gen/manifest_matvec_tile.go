@@ -47,7 +47,7 @@ var _ = register(Family{
 
 func matvecTileKernels() (all []Kernel) {
 	// As in launch_matvec_tile.go; how many registers each form may have is in the sources.
-	const warps, stage, staged, registers = 10, 672, 32 << 10, 200
+	const warps, stage, staged, registers = 10, 672, 32 << 10, 255
 	for _, n := range []int{1, 2, 4, 8} {
 		shared := max(staged, warps*n*stage)
 		for _, t := range append([]string{"k", "0"}, blockTypes...) {

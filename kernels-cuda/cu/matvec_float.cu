@@ -104,7 +104,7 @@ __device__ __forceinline__ void wide(const MatvecFloatParams& p) {
 }  // namespace matvec
 
 #define MATVEC_FLOAT(name, type, n) \
-    extern "C" __global__ void __launch_bounds__(128) matvec_##name##_##n(const MatvecFloatParams p) { matvec::wide<quant::type, n>(p); }
+    extern "C" __global__ void __launch_bounds__(128, 3) matvec_##name##_##n(const MatvecFloatParams p) { matvec::wide<quant::type, n>(p); }
 #define MATVEC_FLOATS(name, type) MATVEC_FLOAT(name, type, 1) MATVEC_FLOAT(name, type, 4) MATVEC_FLOAT(name, type, 8)
 
 MATVEC_FLOATS(f32, F32)

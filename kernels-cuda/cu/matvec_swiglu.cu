@@ -55,19 +55,19 @@ __device__ __forceinline__ void swiglu(const MatvecSwigluParams& p) {
 
 }  // namespace matvec
 
-#define MATVEC_SWIGLU(name, type, n, registers) \
-    extern "C" __global__ void __maxnreg__(registers) matvec_swiglu_##name##_##n(const MatvecSwigluParams p) { matvec::swiglu<quant::type, n>(p); }
-#define MATVEC_SWIGLUS(name, type, one, two)     \
-    MATVEC_SWIGLU(name, type, 1, one)       \
-    MATVEC_SWIGLU(name, type, 2, two)        \
-    MATVEC_SWIGLU(name, type, 4, 144)       \
+#define MATVEC_SWIGLU(name, type, n, registers)                                                                       \
+    extern "C" __global__ void __maxnreg__(TILE_REGISTERS(registers)) matvec_swiglu_##name##_##n(const MatvecSwigluParams p) { matvec::swiglu<quant::type, n>(p); }
+#define MATVEC_SWIGLUS(name, type, one, two)                                                                          \
+    MATVEC_SWIGLU(name, type, 1, one)                                                                                 \
+    MATVEC_SWIGLU(name, type, 2, two)                                                                                 \
+    MATVEC_SWIGLU(name, type, 4, 160)                                                                                 \
     MATVEC_SWIGLU(name, type, 8, 200)
 
 MATVEC_SWIGLUS(q4_0, Q4_0, 88, 104)
-MATVEC_SWIGLUS(q4_1, Q4_1, 80, 104)
+MATVEC_SWIGLUS(q4_1, Q4_1, 88, 104)
 MATVEC_SWIGLUS(q5_0, Q5_0, 88, 104)
 MATVEC_SWIGLUS(q5_1, Q5_1, 96, 104)
-MATVEC_SWIGLUS(q8_0, Q8_0, 112, 128)
+MATVEC_SWIGLUS(q8_0, Q8_0, 128, 144)
 MATVEC_SWIGLUS(q4_k, Q4_K, 80, 96)
-MATVEC_SWIGLUS(q5_k, Q5_K, 88, 104)
+MATVEC_SWIGLUS(q5_k, Q5_K, 96, 112)
 MATVEC_SWIGLUS(q6_k, Q6_K, 96, 104)

@@ -65,46 +65,45 @@ __device__ __forceinline__ void tiles(const MatvecTileParams& p) {
 
 }  // namespace matvec
 
-// Registers are capped so that two kernels' blocks fit on a multiprocessor: one computes, the next holds its first weights.
-#define MATVEC_TILE(name, type, n, registers)                                                           \
-    extern "C" __global__ void __maxnreg__(registers) matvec_tile_##name##_##n(const MatvecTileParams p) { \
-        pdl_launch_dependents();                                                                        \
-        matvec::tiles<quant::type, n>(p);                                                               \
+#define MATVEC_TILE(name, type, n, registers)                                                                         \
+    extern "C" __global__ void __maxnreg__(TILE_REGISTERS(registers)) matvec_tile_##name##_##n(const MatvecTileParams p) {\
+        pdl_launch_dependents();                                                                                      \
+        matvec::tiles<quant::type, n>(p);                                                                             \
     }
-#define MATVEC_TILES(name, type, one, two)                                                                   \
-    MATVEC_TILE(name, type, 1, one)                                                                     \
-    MATVEC_TILE(name, type, 2, two)                                                                      \
-    MATVEC_TILE(name, type, 4, 144)                                                                     \
+#define MATVEC_TILES(name, type, one, two)                                                                            \
+    MATVEC_TILE(name, type, 1, one)                                                                                   \
+    MATVEC_TILE(name, type, 2, two)                                                                                   \
+    MATVEC_TILE(name, type, 4, 160)                                                                                   \
     MATVEC_TILE(name, type, 8, 200)
 
 MATVEC_TILES(q4_0, Q4_0, 88, 104)
-MATVEC_TILES(q4_1, Q4_1, 80, 104)
+MATVEC_TILES(q4_1, Q4_1, 88, 104)
 MATVEC_TILES(q5_0, Q5_0, 88, 104)
 MATVEC_TILES(q5_1, Q5_1, 96, 104)
-MATVEC_TILES(q8_0, Q8_0, 112, 128)
+MATVEC_TILES(q8_0, Q8_0, 128, 144)
 MATVEC_TILES(q4_k, Q4_K, 80, 96)
-MATVEC_TILES(q5_k, Q5_K, 88, 104)
+MATVEC_TILES(q5_k, Q5_K, 96, 112)
 MATVEC_TILES(q6_k, Q6_K, 96, 104)
 
-#define MATVEC_MIXED(n, registers)                                                                      \
-    extern "C" __global__ void __maxnreg__(registers) matvec_tile_k_##n(const MatvecTileParams p) {     \
-        pdl_launch_dependents();                                                                        \
-        switch (p.type[matvec::place(p, blockIdx.x).segment]) {                                         \
-            case quant::Q4_K: matvec::tiles<quant::Q4_K, n>(p); break;                                  \
-            case quant::Q5_K: matvec::tiles<quant::Q5_K, n>(p); break;                                  \
-            default: matvec::tiles<quant::Q6_K, n>(p);                                                  \
-        }                                                                                               \
-    }                                                                                                   \
-    extern "C" __global__ void __maxnreg__(registers) matvec_tile_0_##n(const MatvecTileParams p) {     \
-        pdl_launch_dependents();                                                                        \
-        switch (p.type[matvec::place(p, blockIdx.x).segment]) {                                         \
-            case quant::Q5_0: matvec::tiles<quant::Q5_0, n>(p); break;                                  \
-            case quant::Q5_1: matvec::tiles<quant::Q5_1, n>(p); break;                                  \
-            default: matvec::tiles<quant::Q8_0, n>(p);                                                  \
-        }                                                                                               \
+#define MATVEC_MIXED(n, registers)                                                                                    \
+    extern "C" __global__ void __maxnreg__(TILE_REGISTERS(registers)) matvec_tile_k_##n(const MatvecTileParams p) {   \
+        pdl_launch_dependents();                                                                                      \
+        switch (p.type[matvec::place(p, blockIdx.x).segment]) {                                                       \
+            case quant::Q4_K: matvec::tiles<quant::Q4_K, n>(p); break;                                                \
+            case quant::Q5_K: matvec::tiles<quant::Q5_K, n>(p); break;                                                \
+            default: matvec::tiles<quant::Q6_K, n>(p);                                                                \
+        }                                                                                                             \
+    }                                                                                                                 \
+    extern "C" __global__ void __maxnreg__(TILE_REGISTERS(registers)) matvec_tile_0_##n(const MatvecTileParams p) {   \
+        pdl_launch_dependents();                                                                                      \
+        switch (p.type[matvec::place(p, blockIdx.x).segment]) {                                                       \
+            case quant::Q5_0: matvec::tiles<quant::Q5_0, n>(p); break;                                                \
+            case quant::Q5_1: matvec::tiles<quant::Q5_1, n>(p); break;                                                \
+            default: matvec::tiles<quant::Q8_0, n>(p);                                                                \
+        }                                                                                                             \
     }
 
-MATVEC_MIXED(1, 112)
-MATVEC_MIXED(2, 128)
-MATVEC_MIXED(4, 144)
+MATVEC_MIXED(1, 120)
+MATVEC_MIXED(2, 136)
+MATVEC_MIXED(4, 160)
 MATVEC_MIXED(8, 200)

@@ -4,6 +4,14 @@
 #pragma once
 #include "matvec.cuh"
 
+// Registers are capped so that two kernels' blocks fit on a multiprocessor: one computes, the next holds its first weights. Before
+// sm_90 kernels don't overlap, and the same code wants more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define TILE_REGISTERS(n) 255
+#else
+#define TILE_REGISTERS(n) n
+#endif
+
 namespace matvec {
 
 constexpr int kTileWarps = 10; // at most, a block
