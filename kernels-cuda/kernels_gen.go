@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "9a8f2113513f5061"
+const ManifestHash = "2401b8220ad0213c"
 
 // The kernels, by entry point.
 const (
@@ -428,6 +428,8 @@ type AttnParams struct {
 	KeyType   int32 // KVF32, KVF16, KVQ8
 	ValueType int32
 	Scale     float32
+	Early     int32 // 1: lengths, seqs and run tables were complete before this stream's work began: read ahead of the wait
+	_         int32
 }
 
 // ElementwiseParams: y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
@@ -532,7 +534,7 @@ type ExpandParams struct {
 	Rows    int32
 	K       int32
 	YStride int32 // in elements, a multiple of 8
-	_       int32
+	Type    int32 // of the weight; set by Expand, which counts bytes by it
 }
 
 // GetrowsParams: y[r] = table[ids[r]] in float32.
@@ -547,6 +549,8 @@ type GetrowsParams struct {
 	Entries     int32 // rows of the table
 	Width       int32
 	YStride     int32 // in elements
+	Type        int32 // of the table; set by Getrows, which counts bytes by it
+	_           int32
 }
 
 // MatvecParams: y = w*x + bias + residual for a quantised weight [rows, k] in layout raw and 8-bit activations of some columns.
@@ -620,6 +624,8 @@ type MatvecSwigluParams struct {
 	YStride  int32 // in elements
 	Parts    int32 // partial sums of a row; 0: the launcher's rule
 	Resident int32 // set by the launcher: rounds whose activations are in shared memory at a time
+	Type     int32 // of the weights; set by MatvecSwiglu, which counts bytes by it
+	_        int32
 }
 
 // RmsNormParams: s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
@@ -789,7 +795,7 @@ type SampleParams struct {
 
 // The compiler refuses an index that isn't 0: sizes and offsets are those of cu/params.cuh.
 var (
-	_ = [1]struct{}{}[unsafe.Sizeof(AttnParams{})-160]
+	_ = [1]struct{}{}[unsafe.Sizeof(AttnParams{})-168]
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Q)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Keys)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Values)-16]
@@ -815,6 +821,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.KeyType)-148]
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.ValueType)-152]
 	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Scale)-156]
+	_ = [1]struct{}{}[unsafe.Offsetof(AttnParams{}.Early)-160]
 	_ = [1]struct{}{}[unsafe.Sizeof(ElementwiseParams{})-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(ElementwiseParams{}.A)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(ElementwiseParams{}.B)-8]
@@ -892,7 +899,8 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Rows)-40]
 	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.K)-44]
 	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.YStride)-48]
-	_ = [1]struct{}{}[unsafe.Sizeof(GetrowsParams{})-64]
+	_ = [1]struct{}{}[unsafe.Offsetof(ExpandParams{}.Type)-52]
+	_ = [1]struct{}{}[unsafe.Sizeof(GetrowsParams{})-72]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Table)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Head)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Tail)-16]
@@ -903,6 +911,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Entries)-52]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Width)-56]
 	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.YStride)-60]
+	_ = [1]struct{}{}[unsafe.Offsetof(GetrowsParams{}.Type)-64]
 	_ = [1]struct{}{}[unsafe.Sizeof(MatvecParams{})-80]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.W)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecParams{}.Q8)-8]
@@ -949,7 +958,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Parts)-220]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Resident)-224]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Tiles)-228]
-	_ = [1]struct{}{}[unsafe.Sizeof(MatvecSwigluParams{})-112]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecSwigluParams{})-120]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Q8)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Records)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Data)-16]
@@ -964,6 +973,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.YStride)-100]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Parts)-104]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Resident)-108]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Type)-112]
 	_ = [1]struct{}{}[unsafe.Sizeof(RmsNormParams{})-88]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.X)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Residual)-8]

@@ -123,8 +123,10 @@ func (p *ExpandParams) config(_ ID, _ *cudart.DeviceInfo) (cudart.LaunchConfig, 
 	return grid(ceil(int(p.Rows), tileRows)*ceil(int(p.K), groupLen), 1, 256), nil
 }
 
-// Bytes moved; weights are counted at a byte each.
-func (p *ExpandParams) Bytes() int64 { return 3 * int64(p.Rows) * int64(p.K) }
+// Bytes moved.
+func (p *ExpandParams) Bytes() int64 {
+	return weightBytes(p.Type, p.Rows, p.K) + 2*int64(p.Rows)*int64(p.K)
+}
 
 var expands = map[int32][2]func(*Kernels, Queue, *ExpandParams) error{
 	Q4_0: {(*Kernels).ExpandQ40, (*Kernels).ExpandTileQ40},
@@ -148,6 +150,7 @@ func (k *Kernels) Expand(q Queue, t int32, p *ExpandParams) error {
 	if err != nil {
 		return err
 	}
+	p.Type = t
 	if p.Head != 0 {
 		return forms[1](k, q, p)
 	}

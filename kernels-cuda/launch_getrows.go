@@ -9,8 +9,10 @@ func (p *GetrowsParams) config(_ ID, _ *cudart.DeviceInfo) (cudart.LaunchConfig,
 	return grid(int(p.Rows), 1, 128), nil
 }
 
-// Bytes moved; the table's rows are counted at a byte a weight.
-func (p *GetrowsParams) Bytes() int64 { return 5 * int64(p.Rows) * int64(p.Width) }
+// Bytes moved.
+func (p *GetrowsParams) Bytes() int64 {
+	return weightBytes(p.Type, p.Rows, p.Width) + 4*int64(p.Rows)*int64(p.Width)
+}
 
 // getrows finds the kernel of a type; layouts raw and tile16.
 var getrows = map[int32][2]func(*Kernels, Queue, *GetrowsParams) error{
@@ -33,6 +35,7 @@ func (k *Kernels) Getrows(q Queue, t int32, p *GetrowsParams) error {
 	if err != nil {
 		return err
 	}
+	p.Type = t
 	layout := 1
 	if p.Head == 0 {
 		layout = 0

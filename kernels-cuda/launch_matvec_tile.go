@@ -66,8 +66,7 @@ func (p *MatvecTileParams) uniform() bool {
 func (p *MatvecTileParams) Bytes() int64 {
 	sum := int64(p.Columns) * q8Bytes(int64(p.K))
 	for s := range p.Segments {
-		f := formats[p.Type[s]]
-		sum += int64(p.Rows[s])*int64(p.K)/int64(max(f.elements, 1))*int64(f.bytes) + outBytes(p.Rows[s], p.Columns, p.Bias[s], p.Residual[s])
+		sum += weightBytes(p.Type[s], p.Rows[s], p.K) + outBytes(p.Rows[s], p.Columns, p.Bias[s], p.Residual[s])
 	}
 	return sum
 }
@@ -85,10 +84,10 @@ func (p *MatvecSwigluParams) config(id ID, dev *cudart.DeviceInfo) (cudart.Launc
 	return tileLaunch(id, dev, int(p.K), int(p.Columns), ceil(int(p.Rows), 2*tileRows), 4, &p.Parts, &p.Resident, true)
 }
 
-// Bytes moved; weights are counted at a byte each, since their type is not in the parameters.
+// Bytes moved.
 func (p *MatvecSwigluParams) Bytes() int64 {
 	n := int64(p.Rows) * int64(p.Columns)
-	sum := 2*int64(p.Rows)*int64(p.K) + int64(p.Columns)*q8Bytes(int64(p.K))
+	sum := 2*weightBytes(p.Type, p.Rows, p.K) + int64(p.Columns)*q8Bytes(int64(p.K))
 	if p.Y != 0 {
 		sum += 4 * n
 	}
@@ -200,6 +199,7 @@ func (k *Kernels) MatvecSwiglu(q Queue, t int32, p *MatvecSwigluParams) error {
 	}
 	for first := int32(0); first < p.Columns; first += tileColumns {
 		part := *p
+		part.Type = t
 		part.Columns = min(p.Columns-first, tileColumns)
 		part.Q8 += cudart.Ptr(int64(first) * int64(p.K))
 		part.Records += cudart.Ptr(int64(first) * int64(p.K/chunkLen) * 8)

@@ -44,6 +44,12 @@ func formatOf(t int32, k int) (format, error) {
 	return f, nil
 }
 
+// weightBytes is the file's bytes of a weight; 0 for an unknown type.
+func weightBytes(t, rows, k int32) int64 {
+	f := formats[t]
+	return int64(rows) * int64(k) / int64(max(f.elements, 1)) * int64(f.bytes)
+}
+
 // RawStride is the bytes from one row of k weights to the next in layout raw: the file's bytes, rounded up to 16.
 func RawStride(t int32, k int) (int64, error) {
 	f, err := formatOf(t, k)

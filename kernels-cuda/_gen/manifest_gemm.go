@@ -43,6 +43,7 @@ var _ = register(Family{
 			{Type: "int32_t", Name: "rows"},
 			{Type: "int32_t", Name: "k"},
 			{Type: "int32_t", Name: "y_stride", Doc: "in elements, a multiple of 8"},
+			{Type: "int32_t", Name: "type", Doc: "of the weight; set by Expand, which counts bytes by it"},
 		}},
 	},
 	Kernels: gemmKernels(),

@@ -14,6 +14,7 @@ var _ = register(Family{
 			{Type: "int32_t", Name: "entries", Doc: "rows of the table"},
 			{Type: "int32_t", Name: "width"},
 			{Type: "int32_t", Name: "y_stride", Doc: "in elements"},
+			{Type: "int32_t", Name: "type", Doc: "of the table; set by Getrows, which counts bytes by it"},
 		}},
 	},
 	Kernels: getrowsKernels(),

@@ -40,6 +40,7 @@ var _ = register(Family{
 			{Type: "int32_t", Name: "y_stride", Doc: "in elements"},
 			{Type: "int32_t", Name: "parts", Doc: "partial sums of a row; 0: the launcher's rule"},
 			{Type: "int32_t", Name: "resident", Doc: "set by the launcher: rounds whose activations are in shared memory at a time"},
+			{Type: "int32_t", Name: "type", Doc: "of the weights; set by MatvecSwiglu, which counts bytes by it"},
 		}},
 	},
 	Kernels: matvecTileKernels(),

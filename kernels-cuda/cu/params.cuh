@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_9a8f2113513f5061
+#define MINFER_KERNELS_ABI minfer_kernels_abi_2401b8220ad0213c
 
 // y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
 // Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
@@ -34,8 +34,10 @@ struct AttnParams {
     int32_t key_type; // KVF32, KVF16, KVQ8
     int32_t value_type;
     float scale;
+    int32_t early; // 1: lengths, seqs and run tables were complete before this stream's work began: read ahead of the wait
+    int32_t padding;
 };
-static_assert(sizeof(AttnParams) == 160, "size");
+static_assert(sizeof(AttnParams) == 168, "size");
 static_assert(offsetof(AttnParams, q) == 0, "offset");
 static_assert(offsetof(AttnParams, keys) == 8, "offset");
 static_assert(offsetof(AttnParams, values) == 16, "offset");
@@ -61,6 +63,8 @@ static_assert(offsetof(AttnParams, y_stride) == 144, "offset");
 static_assert(offsetof(AttnParams, key_type) == 148, "offset");
 static_assert(offsetof(AttnParams, value_type) == 152, "offset");
 static_assert(offsetof(AttnParams, scale) == 156, "offset");
+static_assert(offsetof(AttnParams, early) == 160, "offset");
+static_assert(offsetof(AttnParams, padding) == 164, "offset");
 
 // y = op(a, b) on [rows, width], and the same rounded to 8 bits. Strides in elements.
 struct ElementwiseParams {
@@ -235,7 +239,7 @@ struct ExpandParams {
     int32_t rows;
     int32_t k;
     int32_t y_stride; // in elements, a multiple of 8
-    int32_t padding;
+    int32_t type; // of the weight; set by Expand, which counts bytes by it
 };
 static_assert(sizeof(ExpandParams) == 56, "size");
 static_assert(offsetof(ExpandParams, w) == 0, "offset");
@@ -246,7 +250,7 @@ static_assert(offsetof(ExpandParams, w_stride) == 32, "offset");
 static_assert(offsetof(ExpandParams, rows) == 40, "offset");
 static_assert(offsetof(ExpandParams, k) == 44, "offset");
 static_assert(offsetof(ExpandParams, y_stride) == 48, "offset");
-static_assert(offsetof(ExpandParams, padding) == 52, "offset");
+static_assert(offsetof(ExpandParams, type) == 52, "offset");
 
 // y[r] = table[ids[r]] in float32.
 struct GetrowsParams {
@@ -260,8 +264,10 @@ struct GetrowsParams {
     int32_t entries; // rows of the table
     int32_t width;
     int32_t y_stride; // in elements
+    int32_t type; // of the table; set by Getrows, which counts bytes by it
+    int32_t padding;
 };
-static_assert(sizeof(GetrowsParams) == 64, "size");
+static_assert(sizeof(GetrowsParams) == 72, "size");
 static_assert(offsetof(GetrowsParams, table) == 0, "offset");
 static_assert(offsetof(GetrowsParams, head) == 8, "offset");
 static_assert(offsetof(GetrowsParams, tail) == 16, "offset");
@@ -272,6 +278,8 @@ static_assert(offsetof(GetrowsParams, rows) == 48, "offset");
 static_assert(offsetof(GetrowsParams, entries) == 52, "offset");
 static_assert(offsetof(GetrowsParams, width) == 56, "offset");
 static_assert(offsetof(GetrowsParams, y_stride) == 60, "offset");
+static_assert(offsetof(GetrowsParams, type) == 64, "offset");
+static_assert(offsetof(GetrowsParams, padding) == 68, "offset");
 
 // y = w*x + bias + residual for a quantised weight [rows, k] in layout raw and 8-bit activations of some columns.
 struct MatvecParams {
@@ -390,8 +398,10 @@ struct MatvecSwigluParams {
     int32_t y_stride; // in elements
     int32_t parts; // partial sums of a row; 0: the launcher's rule
     int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time
+    int32_t type; // of the weights; set by MatvecSwiglu, which counts bytes by it
+    int32_t padding;
 };
-static_assert(sizeof(MatvecSwigluParams) == 112, "size");
+static_assert(sizeof(MatvecSwigluParams) == 120, "size");
 static_assert(offsetof(MatvecSwigluParams, q8) == 0, "offset");
 static_assert(offsetof(MatvecSwigluParams, records) == 8, "offset");
 static_assert(offsetof(MatvecSwigluParams, data) == 16, "offset");
@@ -406,6 +416,8 @@ static_assert(offsetof(MatvecSwigluParams, columns) == 96, "offset");
 static_assert(offsetof(MatvecSwigluParams, y_stride) == 100, "offset");
 static_assert(offsetof(MatvecSwigluParams, parts) == 104, "offset");
 static_assert(offsetof(MatvecSwigluParams, resident) == 108, "offset");
+static_assert(offsetof(MatvecSwigluParams, type) == 112, "offset");
+static_assert(offsetof(MatvecSwigluParams, padding) == 116, "offset");
 
 // s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
 struct RmsNormParams {
