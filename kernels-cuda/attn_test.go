@@ -191,8 +191,9 @@ func TestAttnDecode(t *testing.T) {
 
 		// Combined by a kernel of its own, by one block a row and by many: the same bits.
 		with := d.params
-		for _, sms := range []int{1, 100} {
+		for i, sms := range []int{1, 100} {
 			e.device.Multiprocessors = sms
+			with.Early = int32(i)
 			d.y = e.alloc(4 * len(fused))
 			with.Y, with.Counters = d.y, 0
 			require.NoError(t, e.Attn(id, e, &with))

@@ -31,6 +31,7 @@ var _ = register(Family{
 			{Type: "int32_t", Name: "key_type", Doc: "KVF32, KVF16, KVQ8"},
 			{Type: "int32_t", Name: "value_type"},
 			{Type: "float", Name: "scale"},
+			{Type: "int32_t", Name: "early", Doc: "1: lengths, seqs and run tables were complete before this stream's work began: read ahead of the wait"},
 		}},
 	},
 	Kernels: attnKernels(),
@@ -62,7 +63,7 @@ func attnKernels() (ks []Kernel) {
 					prefill.Hot, prefill.Registers = false, 0
 				}
 				ks = append(ks, prefill,
-					Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 168})
+					Kernel{Symbol: fmt.Sprintf("attn_decode_%s_%s_d%d", k, v, d), Params: "Attn", Hot: true, Registers: 192})
 			}
 		}
 	}

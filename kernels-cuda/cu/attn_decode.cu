@@ -83,10 +83,8 @@ extern "C" __global__ void __launch_bounds__(256) attn_decode_f32(const AttnPara
         for (int i = 0; i < kUnits; i++) {
             int u = lane + i * kWarp;
             q[h][i] = make_float4(0, 0, 0, 0);
-            if (h < group.count && u < units) {
-                const float* x = p.q + (int64_t)row * p.q_stride + (group.first + h) * p.head_dim + 4 * u;
-                q[h][i] = make_float4(x[0], x[1], x[2], x[3]);
-            }
+            const float* x = p.q + (int64_t)row * p.q_stride + (group.first + h) * p.head_dim;
+            if (h < group.count) q[h][i] = load_row4(x, 4 * u, p.head_dim, aligned16(p.q, p.q_stride));
         }
     }
     const unsigned char* keys = (const unsigned char*)p.keys + group.kv_head * kv_bytes(p.key_type, p.head_dim);

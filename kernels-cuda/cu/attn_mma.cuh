@@ -83,26 +83,36 @@ template <int D, int KT, int VT>
 __device__ __forceinline__ void decode_mma(const AttnParams& p, MmaShared<D>& s) {
     constexpr int kWarps = MmaShared<D>::kWarps, kTiles = 8 / kWarps, kWindows = D / 32, kSteps = kChunk / 16;
     pdl_launch_dependents();
-    pdl_wait();
     int row = blockIdx.z, split = blockIdx.x, lane = lane_id(), warp = warp_id(), g = lane / 4, t = lane % 4;
     Group group(p, blockIdx.y);
+    if (!p.early) pdl_wait();
     int length = p.lengths[row], chunks = chunks_of(length);
+    Runs runs(p.seq_runs, p.runs, p.seqs[row]);
+    // Beyond a chunk's end its last position stands in, with powers of 0.
+    auto find_cells = [&](int c) {
+        for (int j = threadIdx.x; j < kChunk; j += kWarps * kWarp) s.cell[j] = runs.cell(min(c * kChunk + j, length - 1));
+    };
+    if (p.early) {
+        if (split < chunks) find_cells(split);
+        pdl_wait();
+    }
     if (length <= 0 && split == 0 && p.counters) {
         for (int h = warp; h < group.count; h += kWarps) write_zeros(p, row, group.first + h);
     }
     if (split >= chunks) return;
-    Runs runs(p.seq_runs, p.runs, p.seqs[row]);
 
     // The queries, head g in column g of the second operand: elements 8t … 8t+7 of each window.
     float x[kWindows][8], amax = 0;
 #pragma unroll
     for (int w = 0; w < kWindows; w++) {
         const float* q = p.q + (int64_t)row * p.q_stride + (group.first + g) * D + w * 32 + t * 8;
+        bool vector = aligned16(p.q, p.q_stride);
+        int width = g < group.count ? 8 : 0;
+        float4 a = load_row4(q, 0, width, vector), b = load_row4(q, 4, width, vector);
+        x[w][0] = a.x, x[w][1] = a.y, x[w][2] = a.z, x[w][3] = a.w;
+        x[w][4] = b.x, x[w][5] = b.y, x[w][6] = b.z, x[w][7] = b.w;
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            x[w][i] = g < group.count ? q[i] : 0.0f;
-            amax = fmaxf(amax, fabsf(x[w][i]));
-        }
+        for (int i = 0; i < 8; i++) amax = fmaxf(amax, fabsf(x[w][i]));
     }
     amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, 1));
     amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, 2));
@@ -124,11 +134,10 @@ __device__ __forceinline__ void decode_mma(const AttnParams& p, MmaShared<D>& s)
 
     for (int c = split; c < chunks; c += gridDim.x) {
         int n = min(kChunk, length - c * kChunk);
-        for (int j = threadIdx.x; j < kChunk; j += kWarps * kWarp) s.cell[j] = runs.cell(c * kChunk + min(j, n - 1));
+        if (!p.early || c != split) find_cells(c);
         __syncthreads();
 
-        // Half of the values are loaded before the scores need their keys, half while they are turned into powers. Beyond the
-        // chunk's end its last position stands in, with powers of 0.
+        // Half of the values are loaded before the scores need their keys, half while they are turned into powers.
         ValueStep<VT> v[kSteps];
         auto load_values = [&](int first) {
 #pragma unroll
@@ -141,6 +150,7 @@ __device__ __forceinline__ void decode_mma(const AttnParams& p, MmaShared<D>& s)
             }
         };
         load_values(0);
+        __syncwarp();  // else the compiler moves these loads down to their use
         if (VT == kKvQ8) {
             for (int i = threadIdx.x; i < kWindows * kChunk; i += kWarps * kWarp) {
                 int cell = s.cell[i % kChunk];
