@@ -5,9 +5,9 @@
 #include "matvec.cuh"
 
 // Registers are capped so that two kernels' blocks fit on a multiprocessor: one computes, the next holds its first weights. Before
-// sm_90 kernels don't overlap, and the same code wants more.
+// sm_90 kernels don't overlap, and the same code wants more: as many as a block of 320 threads may have.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define TILE_REGISTERS(n) 255
+#define TILE_REGISTERS(n) 200
 #else
 #define TILE_REGISTERS(n) n
 #endif
