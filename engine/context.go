@@ -107,6 +107,10 @@ func (m *Model) NewContext(o ContextOptions) (*Context, error) {
 	c.inputs[graph.InRuns] = make([]int32, 2*o.Seqs)
 	c.inputs[graph.InSampling] = make([]int32, graph.SamplingWords)
 	c.logits = make([][]float32, 0, maxOutputs)
+	// Every answer needs the graph of one row: compiled now, its memory is known to be there and the first token doesn't wait for it.
+	if _, err := exec.Compile(c.params(1, 1, m.draws && o.Features&graph.FeatureHidden == 0), m.net.Build); err != nil {
+		return nil, errors.Join(fmt.Errorf("engine: context of %d x %d cells: %w", o.Seqs, o.Ctx, err), exec.Close())
+	}
 	return c, nil
 }
 
@@ -256,15 +260,21 @@ func bucket(n, limit int) int {
 	return min(n, limit)
 }
 
-// run executes one graph over rows.
-func (c *Context) run(rows []Row, outputs int, last bool) error {
+// params of the graph for so many rows and outputs.
+func (c *Context) params(rows, outputs int, draws bool) graph.Params {
 	p := graph.Params{
-		Rows: bucket(len(rows), c.opts.Batch), Outputs: min(bucket(outputs, maxOutputs), c.opts.Batch), Seqs: c.opts.Seqs, Runs: c.opts.Seqs,
+		Rows: bucket(rows, c.opts.Batch), Outputs: min(bucket(outputs, maxOutputs), c.opts.Batch), Seqs: c.opts.Seqs, Runs: c.opts.Seqs,
 		Cells: c.opts.Ctx * c.opts.Seqs, KeyType: c.opts.KeyType.Type(), ValueType: c.opts.ValueType.Type(), Features: c.opts.Features,
 	}
-	if c.draws && outputs > 0 {
+	if draws && outputs > 0 {
 		p.Features |= graph.FeatureSample
 	}
+	return p
+}
+
+// run executes one graph over rows.
+func (c *Context) run(rows []Row, outputs int, last bool) error {
+	p := c.params(len(rows), outputs, c.draws)
 	compiled, err := c.exec.Compile(p, c.model.net.Build)
 	if err != nil {
 		return err

@@ -92,8 +92,9 @@ func TestGuardAllocationsPerToken(t *testing.T) {
 		for _, seqs := range []int{1, 4} {
 			rows := sequences(seqs)
 			c := decoder(t, m, kvformat.F16, rows)
+			compiled := c.Executor().Stats().Compiled
 			require.Zero(t, testing.AllocsPerRun(20, decode(t, m, c, rows)), "%s, %d sequences", name, seqs)
-			require.EqualValues(t, 1, c.Executor().Stats().Compiled, "no graph is built again")
+			require.Equal(t, compiled, c.Executor().Stats().Compiled, "no graph is built again")
 		}
 	}
 }
