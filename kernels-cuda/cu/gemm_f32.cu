@@ -10,7 +10,7 @@ namespace gemm_f32_kernel {
 
 constexpr int kTile = 128, kDepth = 16, kPad = 4;
 
-struct Tile {
+struct alignas(16) Tile {
     float at[kDepth][kTile + kPad]; // [k][row]
 };
 
@@ -41,7 +41,7 @@ __device__ __forceinline__ void get(float (&v)[8], const float* row, int at) {
 
 extern "C" __global__ void __launch_bounds__(256) gemm_f32(const GemmF32Params p) {
     using namespace gemm_f32_kernel;
-    __shared__ __align__(16) Tile a[2], b[2];
+    __shared__ Tile a[2], b[2];
     pdl_launch_dependents();
     pdl_wait();
     int tiles_m = (p.m + kTile - 1) / kTile;

@@ -25,8 +25,10 @@
 #define __shared__ static
 #define __align__(n) alignas(n)
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define DYNAMIC_SHARED
 
+using std::isfinite;
 using std::max;
 using std::min;
 
@@ -108,6 +110,7 @@ inline int __syncthreads_or(int v) {
     __syncthreads();
     return any;
 }
+inline int __syncthreads_and(int v) { return !__syncthreads_or(!v); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 template <class T> T atomicAdd(T* p, T v) { T was = *p; *p = was + v; return was; }
@@ -118,6 +121,7 @@ template <class T> T __ldcs(const T* p) { return *p; }
 
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline int __float2int_rn(float x) { return (int)nearbyintf(x); }
 inline float __int2float_rn(int x) { return (float)x; }
