@@ -6,6 +6,7 @@ import (
 
 	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
+	"github.com/minfer-go/minfer/backend-cpu/internal/stream"
 )
 
 // Limits are what this machine does at best, with some number of threads at once on one instruction path: no step of a model
@@ -47,7 +48,8 @@ func NewProbe(path string) (*Probe, error) {
 }
 
 // Measure takes some 100 ms on so many threads; 0: as many as a backend takes by itself. They start together, and the time is
-// that of the last one to end; the best of three tries counts.
+// that of the last one to end; the best of a few tries counts, reading both
+// one stretch and several places at once.
 func (p *Probe) Measure(threads int) (l Limits, err error) {
 	if err := (Options{Threads: threads}).Validate(); err != nil {
 		return l, err
@@ -63,8 +65,8 @@ func (p *Probe) Measure(threads int) (l Limits, err error) {
 		loops[i], n = matmul.PeakOnce(p.path)
 		products += n
 	}
-	for range 3 {
-		s, err := seconds(workers, readStep{p.mem})
+	for i := range 6 {
+		s, err := seconds(workers, readStep{p.mem, i%2 == 1})
 		if err != nil {
 			return l, err
 		}
@@ -93,12 +95,17 @@ func (p *Probe) Close() {
 	p.mem = nil
 }
 
-// readStep reads a worker's part of mem.
-type readStep struct{ mem []byte }
+// readStep reads a worker's part of mem: from the start to the end, or from several places at once.
+type readStep struct {
+	mem  []byte
+	many bool
+}
 
 func (s readStep) Run(worker, n int) error {
 	lo, hi := pool.Split(len(s.mem), 4096, worker, n)
-	matmul.ReadOnce(s.mem[lo:hi])
+	if !s.many || !stream.Read(s.mem[lo:hi]) {
+		matmul.ReadOnce(s.mem[lo:hi])
+	}
 	return nil
 }
 
