@@ -154,7 +154,7 @@ func productCase(t quant.Type, rows, k int) testCase {
 			return err
 		}
 		for _, tile := range []bool{false, true} {
-			for n := 1; n <= columns; n++ {
+			for _, n := range counts() {
 				y, err := r.alloc(int64(4 * n * stride))
 				if err != nil {
 					return err
@@ -224,7 +224,7 @@ func stackCase(types [3]quant.Type, rows [3]int, k int) testCase {
 			}
 			list[i].dq, list[i].drecords = list[0].dq, list[0].drecords
 		}
-		for n := 1; n <= columns; n++ {
+		for _, n := range counts() {
 			p := kernelscuda.MatvecTileParams{Q8: list[0].dq.ptr, Records: list[0].drecords.ptr, Segments: 3, K: int32(k), Columns: int32(n)}
 			var y [3]buffer
 			for i, s := range list {
@@ -288,7 +288,7 @@ func swigluCase(t quant.Type, rows, k int) testCase {
 			want[i] = g / (1 + math.Exp(-g)) * float64(ys[1][i])
 			magnitude[i] = math.Abs(want[i]) + 1e-20 // exp(-gate) may overflow
 		}
-		for n := 1; n <= columns; n++ {
+		for _, n := range counts() {
 			var bufs [3]buffer
 			for i, size := range []int{4 * n * rows, n * rows, n * rows / 32 * 8} {
 				if bufs[i], err = r.alloc(int64(size)); err != nil {
@@ -371,7 +371,7 @@ func floatCase(t quant.Type, rows, k int) testCase {
 		if err := near(base, rows, want, magnitude, rows, columns, 1e-6); err != nil {
 			return err
 		}
-		for n := 1; n <= columns; n++ {
+		for _, n := range counts() {
 			got, err := run(n, false)
 			if err != nil {
 				return err
