@@ -25,7 +25,7 @@ func tileLaunch(id ID, dev *cudart.DeviceInfo, k, columns, items, slots int, par
 	if rounds*warps*n*stageBytes > stagedBytes {
 		*resident = 1
 	}
-	if registers := map[int]int{1: 96, 2: 104, 4: 160, 8: 200}[n]; persistent {
+	if registers := map[int]int{1: 96, 2: 104, 4: 160, 8: 168}[n]; persistent {
 		if fit := dev.Multiprocessors * max(1, 65536/(registers*32*warps)); items > 2*fit {
 			items = ceil(items, ceil(items, fit))
 		}

@@ -48,15 +48,19 @@ var _ = register(Family{
 
 func matvecTileKernels() (all []Kernel) {
 	// As in launch_matvec_tile.go; how many registers each form may have is in the sources.
-	const warps, stage, staged, registers = 10, 672, 32 << 10, 200
+	const warps, stage, staged, registers = 10, 672, 32 << 10, 168
 	for _, n := range []int{1, 2, 4, 8} {
 		shared := max(staged, warps*n*stage)
 		for _, t := range append([]string{"k", "0"}, blockTypes...) {
 			tile := Kernel{Symbol: fmt.Sprintf("matvec_tile_%s_%d", t, n), Params: "MatvecTile", Shared: shared + 2*warps*n*64}
 			swiglu := Kernel{Symbol: fmt.Sprintf("matvec_swiglu_%s_%d", t, n), Params: "MatvecSwiglu", Shared: shared + 4*warps*n*64}
-			// Forms of several types and those of types that take the most registers spill a few words on sm_80.
-			if len(t) > 1 && t != "q8_0" && t != "q5_1" {
-				tile.Hot, tile.Registers, swiglu.Hot, swiglu.Registers = true, registers, true, registers
+			// Forms of several types and those of types that take the most registers spill a few words: a block of 320 threads has
+			// 3 warps on one of a multiprocessor's four parts, so a thread may have 168 registers.
+			if len(t) > 1 && t != "q8_0" && t != "q5_1" && (n < 8 || t != "q5_k" && t != "q6_k") {
+				tile.Hot, tile.Registers = true, registers
+				if t != "q6_k" && t != "q5_0" && (n < 8 || t != "q4_1") { // on sm_80
+					swiglu.Hot, swiglu.Registers = true, registers
+				}
 			}
 			all = append(all, tile)
 			if len(t) > 1 {

@@ -10,14 +10,14 @@
 
 namespace matvec {
 
-constexpr int kRun = 2 * kTile; // rows of the product that a block makes at a time: two tiles of gate, two of up
+constexpr int kJobRows = 2 * kTile; // rows of the product that a block makes at a time: two tiles of gate, two of up
 
 template <int T, int COLUMNS>
 __device__ __forceinline__ void swiglu(const MatvecSwigluParams& p) {
     DYNAMIC_SHARED;
     pdl_launch_dependents();
     Walk<T, COLUMNS> walk(Columns{p.q8, (const Q8Record*)p.records, p.k, p.columns}, p.parts, p.resident, dynamic_shared);
-    int runs = (p.rows + kRun - 1) / kRun, tiles = (p.rows + kTile - 1) / kTile;
+    int runs = (p.rows + kJobRows - 1) / kJobRows, tiles = (p.rows + kTile - 1) / kTile;
     // Step u of a run: gate's first and second tile, then up's. A second tile that isn't there is its first once more.
     auto load = [&](int run, int u, int round) {
         Planes w = u < 2 ? Planes{p.data[0], p.head[0], p.tail[0]} : Planes{p.data[1], p.head[1], p.tail[1]};
@@ -42,12 +42,12 @@ __device__ __forceinline__ void swiglu(const MatvecSwigluParams& p) {
             walk.put(u, acc);
         }
         __syncthreads();
-        int lane = lane_id(), row = run * kRun + lane;
+        int lane = lane_id(), row = run * kJobRows + lane;
         for (int column = warp_id(); column < p.columns; column += p.parts / 2) {
             float gate = walk.total(lane / kTile, column, lane % kTile), up = walk.total(2 + lane / kTile, column, lane % kTile);
             float v = silu(gate) * up;
             if (p.y && row < p.rows) p.y[(int64_t)column * p.y_stride + row] = v;
-            if (p.y8) q8a_store1(v, p.y8 + (int64_t)column * p.rows + run * kRun, (Q8Record*)p.y_records + (int64_t)column * (p.rows / kRun) + run, true);
+            if (p.y8) q8a_store1(v, p.y8 + (int64_t)column * p.rows + run * kJobRows, (Q8Record*)p.y_records + (int64_t)column * (p.rows / kJobRows) + run, true);
         }
         __syncthreads(); // the sums are read before the next run's are written
     }
@@ -61,7 +61,7 @@ __device__ __forceinline__ void swiglu(const MatvecSwigluParams& p) {
     MATVEC_SWIGLU(name, type, 1, one)                                                                                 \
     MATVEC_SWIGLU(name, type, 2, two)                                                                                 \
     MATVEC_SWIGLU(name, type, 4, 160)                                                                                 \
-    MATVEC_SWIGLU(name, type, 8, 200)
+    MATVEC_SWIGLU(name, type, 8, 168)
 
 MATVEC_SWIGLUS(q4_0, Q4_0, 88, 104)
 MATVEC_SWIGLUS(q4_1, Q4_1, 88, 104)

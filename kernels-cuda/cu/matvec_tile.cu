@@ -74,7 +74,7 @@ __device__ __forceinline__ void tiles(const MatvecTileParams& p) {
     MATVEC_TILE(name, type, 1, one)                                                                                   \
     MATVEC_TILE(name, type, 2, two)                                                                                   \
     MATVEC_TILE(name, type, 4, 160)                                                                                   \
-    MATVEC_TILE(name, type, 8, 200)
+    MATVEC_TILE(name, type, 8, 168)
 
 MATVEC_TILES(q4_0, Q4_0, 88, 104)
 MATVEC_TILES(q4_1, Q4_1, 88, 104)
@@ -106,4 +106,4 @@ MATVEC_TILES(q6_k, Q6_K, 96, 104)
 MATVEC_MIXED(1, 120)
 MATVEC_MIXED(2, 136)
 MATVEC_MIXED(4, 160)
-MATVEC_MIXED(8, 200)
+MATVEC_MIXED(8, 168)
