@@ -84,14 +84,17 @@ extern "C" __global__ void __launch_bounds__(128) qkv_rope_store_f32(const QkvRo
         norm = nullptr;
     }
     x += h * n;
-    float squares = 0;
     for (int e = lane; e < n; e += kWarp) {
         float v = x[e];
         if (bias) v += bias[h * n + e];
         head[e] = v;
-        squares = fmaf(v, v, squares);
     }
-    if (norm) {
+    if (norm) { // in the order of headnorm_f32: fused or not, the bits are the same
+        __syncwarp();
+        float squares = 0;
+        for (int base = lane * 4; base < n; base += kWarp * 4) {
+            for (int e = base; e < min(base + 4, n); e++) squares = fmaf(head[e], head[e], squares);
+        }
         float inv = 1.0f / sqrtf(warp_sum(squares) / (float)n + p.eps);
         for (int e = lane; e < n; e += kWarp) head[e] = head[e] * inv * norm[e];
     }
