@@ -17,7 +17,8 @@ func (c *compiler) attention(n *graph.Node) {
 	keys, values := c.region(n, graph.KVAttr{Layer: a.Layer}), c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})
 	p := kernelscuda.AttnParams{Q: q.ptr, Keys: keys.ptr, Values: values.ptr, Lengths: c.ints(n.In[3]), Seqs: c.ints(n.In[4]), SeqRuns: c.ints(n.In[5]), Runs: c.ints(n.In[6]),
 		Y: y.ptr, KeyRow: keys.rowBytes, ValueRow: values.rowBytes, Rows: q.rows, Heads: int32(a.Heads), KvHeads: int32(a.KVHeads), HeadDim: int32(a.HeadDim),
-		Cells: int32(c.u.Params.Cells), QStride: q.stride, YStride: y.stride, KeyType: kvFormat(keys.typ), ValueType: kvFormat(values.typ), Scale: a.Scale}
+		Cells: int32(c.u.Params.Cells), Early: 1, QStride: q.stride, YStride: y.stride, KeyType: kvFormat(keys.typ), ValueType: kvFormat(values.typ), Scale: a.Scale}
+	// Early: lengths and run tables are copied before a program's first kernel, which no other overlaps.
 	if a.HeadDim%32 == 0 {
 		p.Q8, p.Records = c.q8(n)
 	}
