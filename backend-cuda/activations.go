@@ -17,10 +17,10 @@ const (
 	formF16              // rounded to f16 with a scale a row: tensor cores, with f16 weights
 )
 
-// decodeRows is the most rows that the decode kernels take: reading the weights again for each 8 rows still moves fewer bytes
-// than expanding them for the tensor cores. Their results are the same bits however many rows there are; steps of more rows are
-// of the class that the kernels for tensor cores name.
-const decodeRows = 32
+// decodeRows is the most rows that the decode kernels take, 8 at a time: reading the weights twice still moves fewer bytes than
+// expanding them for the tensor cores. Their results are the same bits however many rows there are; steps of more rows are of the
+// class that the kernels for tensor cores name.
+const decodeRows = 16
 
 // form of the input of a product of rows rows with a weight of type t.
 func (b *Backend) form(rows int, t quant.Type) form {

@@ -53,12 +53,22 @@ func (c *compiler) attention(n *graph.Node) {
 			part.Q8 += cudart.Ptr(int64(first) * width)
 			part.Records += cudart.Ptr(int64(first) * width / 32 * 8)
 		}
-		part.Parts, part.States, part.Counters = room.ptr, sums.ptr, c.counters
+		part.Parts, part.States = room.ptr, sums.ptr
+		if p.Cells <= combineCells {
+			part.Counters = c.counters
+		}
 		c.queue(c.b.dev.kernels.Attn(id, c, &part))
+		if p.Cells > combineCells {
+			c.queue(c.b.dev.kernels.Attn(kernelscuda.KernelAttnCombineF32, c, &part))
+		}
 	}
 	c.give(room)
 	c.give(sums)
 }
+
+// combineCells is the largest cache whose chunks the last block of split attention combines; beyond it there are so many that a
+// kernel of its own, with a block a head, is faster. Both give the same bits.
+const combineCells = 8192
 
 // maxSplitHeadDim is the largest head of split attention; larger ones take the plain kernel.
 const maxSplitHeadDim = 256

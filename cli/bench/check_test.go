@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	backendcpu "github.com/minfer-go/minfer/backend-cpu"
@@ -110,4 +111,17 @@ func TestRows(t *testing.T) {
 		distinct[r.Token] = true
 	}
 	require.Greater(t, len(distinct), 200)
+}
+
+// Where steps of different lengths aren't of one bitwise class a neighbour of the best token will do, another token won't.
+func TestNeighboursOfTheBestToken(t *testing.T) {
+	logits := []float32{1, 5, 4.95, 4, -3}
+	strict := reference{best: 1}
+	assert.True(t, strict.accepts(1))
+	assert.False(t, strict.accepts(2))
+	r := reference{best: 1, logits: logits, least: logits[1] - near*deviation(logits)}
+	assert.InDelta(t, 2.98, deviation(logits), 0.01)
+	assert.True(t, r.accepts(1))
+	assert.True(t, r.accepts(2))
+	assert.False(t, r.accepts(3))
 }

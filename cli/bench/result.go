@@ -41,8 +41,11 @@ type Result struct {
 	Output string `json:"output"` // what was checked
 }
 
-// checked is the only thing that Output says: a test whose output is wrong has no result.
-const checked = "finite, best token as in a reference step"
+// What Output says: a test whose output is wrong has no result.
+const (
+	checked     = "finite, best token as in a reference step"
+	checkedNear = "finite, best token as in a reference step or within 0.1 standard deviations of it"
+)
 
 func (t *test) result(o Options) Result {
 	m := t.model
@@ -52,6 +55,9 @@ func (t *test) result(o Options) Result {
 	}
 	if r.Model == "" {
 		r.Model = r.File
+	}
+	if !bitwise(m) {
+		r.Output = checkedNear
 	}
 	for _, w := range m.Net().Weights() {
 		r.Params += int64(w.Shape.Elems())

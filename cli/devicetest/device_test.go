@@ -46,7 +46,7 @@ func onDevice(t *testing.T, o backendcuda.Options) enginetest.Options {
 		require.NoError(t, b.Close())
 	}
 	load := engine.LoadOptions{Backend: func(*modelsqwen.Model) (graph.Backend, error) { return backendcuda.New(o) }}
-	return enginetest.Options{Dir: testdata, Load: load}
+	return enginetest.Options{Dir: testdata, Load: load, Tie: 0.01}
 }
 
 func bigModel(t *testing.T, name string) string {

@@ -22,6 +22,9 @@ import (
 type Options struct {
 	Dir  string             // folder with models/ and goldens/: engine/testdata
 	Load engine.LoadOptions // with the backend under test
+	// Tie is the lead in logits under which a golden greedy token isn't asked for, for backends that sum in another order: which of
+	// two equals comes first says nothing.
+	Tie float32
 }
 
 // Model loads a tiny model of Dir, closed with the test.
@@ -268,6 +271,7 @@ func GoldenGreedy(t *testing.T, o Options, path, name string) {
 			switch {
 			case got == want:
 				exact++
+			case p.Gaps[i] < o.Tie:
 			case p.Gaps[i] >= 0.5 || got != p.SecondIDs[i]:
 				t.Errorf("%q step %d: token %d, want %d, whose lead is %g", p.User, i, got, want, p.Gaps[i])
 			}
