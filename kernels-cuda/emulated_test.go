@@ -31,7 +31,7 @@ func buildEmulator() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	common := []string{"-std=c++17", "-O1", "-ffp-contract=off", "-Wno-attributes", "-I_emu/include", "-Icu", "-c", "-o"}
+	common := []string{"-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-Wno-attributes", "-I_emu/include", "-Icu", "-c", "-o"}
 	objects := make([]string, len(emulatedFiles)+1)
 	errs := make([]error, len(objects))
 	var wg sync.WaitGroup
