@@ -124,4 +124,5 @@ func TestNeighboursOfTheBestToken(t *testing.T) {
 	assert.True(t, r.accepts(1))
 	assert.True(t, r.accepts(2))
 	assert.False(t, r.accepts(3))
+	assert.False(t, r.accepts(4))
 }

@@ -44,7 +44,7 @@ type Result struct {
 // What Output says: a test whose output is wrong has no result.
 const (
 	checked     = "finite, best token as in a reference step"
-	checkedNear = "finite, best token as in a reference step or within 0.1 standard deviations of it"
+	checkedNear = "finite, best token as in a reference step or within a quarter of a standard deviation of it"
 )
 
 func (t *test) result(o Options) Result {

@@ -40,7 +40,7 @@ type reference struct {
 
 // near is how far under the best logit another one may be, in standard deviations of the logits, where the kernels of long and short steps
 // are not of one bitwise class (tensor cores): random weights make such neighbours.
-const near = 0.1
+const near = 0.25
 
 func (r *reference) accepts(id int32) bool {
 	return id == r.best || r.logits != nil && r.logits[id] >= r.least

@@ -46,7 +46,7 @@ func onDevice(t *testing.T, o backendcuda.Options) enginetest.Options {
 		require.NoError(t, b.Close())
 	}
 	load := engine.LoadOptions{Backend: func(*modelsqwen.Model) (graph.Backend, error) { return backendcuda.New(o) }}
-	return enginetest.Options{Dir: testdata, Load: load, Tie: 0.01}
+	return enginetest.Options{Dir: testdata, Load: load, Tie: 0.01, Slack: 2}
 }
 
 func bigModel(t *testing.T, name string) string {
@@ -102,7 +102,7 @@ func TestDecodeRowsDontDependOnTheirCompany(t *testing.T) {
 			got := enginetest.RunFeed(t, m, enginetest.Chunks(len(tokens)), kv, tokens)
 			for i := range got {
 				_, relative := enginetest.Difference(got[i], want[i])
-				require.Less(t, relative, 0.05, "tensor cores, position %d", i)
+				require.Less(t, relative, 0.1, "tensor cores, position %d", i) // activations of 8 bits here, of bf16's 8 there
 			}
 			n := exact.Model(t, name)
 			got = enginetest.RunFeed(t, n, enginetest.Chunks(len(tokens)), kv, tokens)
