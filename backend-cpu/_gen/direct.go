@@ -200,17 +200,32 @@ func (d *direct) transpose(off int) {
 	VPUNPCKHQDQ(y, x, c[1])
 }
 
-// mac adds the products of a column of levels with columns 4g to 4g+3 of each activation row's block to accumulator i.
+// spare gives a second register for products. Types that keep something in extraReg have no second accumulators.
+func (d *direct) spare() VecPhysical {
+	switch d.typ.name {
+	case "Q8_0", "Q5_0", "Q5_1":
+		return Y5
+	}
+	return extraReg
+}
+
+// mac adds the products of a column of levels with columns 4g to 4g+3 of each activation row's block to accumulator i. Both
+// products of a pair of rows come before both sums, as in tiles.
 func (d *direct) mac(level VecPhysical, i, block, g int, first bool) {
-	for t := range d.tokens {
-		m, acc := d.act(t, block, 4*g), d.acc(i, t)
-		VPBROADCASTD(m, actReg)
+	for t := 0; t < d.tokens; t += 2 {
+		for k, x := range []VecPhysical{actReg, d.spare()} {
+			VPBROADCASTD(d.act(t+k, block, 4*g), x)
+			if first {
+				VPMADDUBSW(x, level, d.acc(i, t+k))
+			} else {
+				VPMADDUBSW(x, level, x)
+			}
+		}
 		if first {
-			VPMADDUBSW(actReg, level, acc)
 			continue
 		}
-		VPMADDUBSW(actReg, level, actReg)
-		VPADDW(actReg, acc, acc)
+		VPADDW(actReg, d.acc(i, t), d.acc(i, t))
+		VPADDW(d.spare(), d.acc(i, t+1), d.acc(i, t+1))
 	}
 }
 
@@ -292,16 +307,28 @@ func (d *direct) q8() {
 		d.transpose(2 + 16*h)
 		for k, w := range columns {
 			VPABSB(w, levelReg)
-			for t := range d.tokens {
-				acc := d.acc(0, t)
-				VPBROADCASTD(d.act(t, 0, 4*(4*h+k)), actReg)
-				VPSIGNB(w, actReg, actReg)
-				VPMADDUBSW(actReg, levelReg, actReg)
-				if h+k == 0 {
-					VPMADDWD(extraReg, actReg, acc)
-				} else {
-					VPMADDWD(extraReg, actReg, actReg)
-					VPADDD(actReg, acc, acc)
+			for t := 0; t < d.tokens; t += 2 {
+				pair := []VecPhysical{actReg, d.spare()}
+				for i, x := range pair {
+					VPBROADCASTD(d.act(t+i, 0, 4*(4*h+k)), x)
+				}
+				for _, x := range pair {
+					VPSIGNB(w, x, x)
+				}
+				for _, x := range pair {
+					VPMADDUBSW(x, levelReg, x)
+				}
+				for i, x := range pair {
+					if h+k == 0 {
+						VPMADDWD(extraReg, x, d.acc(0, t+i))
+					} else {
+						VPMADDWD(extraReg, x, x)
+					}
+				}
+				if h+k > 0 {
+					for i, x := range pair {
+						VPADDD(x, d.acc(0, t+i), d.acc(0, t+i))
+					}
 				}
 			}
 		}

@@ -21,6 +21,7 @@ func main() {
 		tiles()
 		directs(false)
 		quantizer()
+		widener()
 		dots()
 		probes()
 	case "avx512":

@@ -19,3 +19,13 @@ const (
 	actN16  = 44
 	actSize = 48
 )
+
+// Wide panels and activations, of 16 bits, for 8-bit weights without VNNI: levels times activations outgrow 16 bits, and one product of pairs
+// of 16 bits costs less than the steps around one of bytes. A record is [16 groups of 2 columns][16 rows][2 levels], then
+// scales; an activation block its 32 values and the fields of a usual one.
+const (
+	wideScale = 1024
+	wideSize  = wideScale + 64
+	wideD     = 64
+	wideAct   = 80
+)

@@ -11,7 +11,7 @@ import (
 // kind says how the levels of a panel become weights.
 type kind struct {
 	name   string
-	signed bool // levels are int8; else unsigned
+	wide   bool // levels and activations are 16 bits; else levels are unsigned bytes
 	flush  int  // groups of 4 columns whose products fit 16-bit sums
 	shift  int  // level 1<<shift stands for zero; negative: none
 	min    bool // weights have a minimum
@@ -19,9 +19,9 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{name: "S8", signed: true, flush: 1, shift: -1}, // 128*127*2 = 32512
-	{name: "U4", flush: 8, shift: 3},                // 15*127*2*8 = 30480
-	{name: "U5", flush: 4, shift: 4},                // 31*127*2*4 = 31496
+	{name: "S16", wide: true, flush: 32, shift: -1},
+	{name: "U4", flush: 8, shift: 3}, // 15*127*2*8 = 30480
+	{name: "U5", flush: 4, shift: 4}, // 31*127*2*4 = 31496
 	{name: "U4Min", flush: 8, shift: -1, min: true},
 	{name: "U5Min", flush: 4, shift: -1, min: true},
 	{name: "U6", flush: 2, shift: 5, halves: true}, // 63*127*2*2 = 32004
@@ -72,7 +72,12 @@ func tile(k kind, tokens int) {
 	facc := func(v, t int) VecPhysical { return all[4+2*t+v] }
 	fmem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 32 * (2*t + v)} }
 	imem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 256 + 32*(2*t+v)} }
-	w, abs, x, y, ones, z := []VecPhysical{Y8, Y9}, []VecPhysical{Y10, Y11}, Y12, Y13, Y14, Y15
+	w, x, y, ones, z := []VecPhysical{Y8, Y9}, Y12, Y13, Y14, Y15
+	panelScale, panelSize, actFields, actBytes := recScale, recSize, actD, actSize
+	if k.wide {
+		panelScale, panelSize, actFields, actBytes = wideScale, wideSize, wideD, wideAct
+	}
+	field := func(t, off int) Mem { return act(t, off-actD+actFields) }
 
 	each := func(f func(v, t int)) {
 		for t := range tokens {
@@ -93,41 +98,36 @@ func tile(k kind, tokens int) {
 	})
 	Label("block")
 	nh, ng := 1, 8
-	if k.halves {
+	switch {
+	case k.halves:
 		nh, ng = 2, 4
+	case k.wide:
+		ng = 16
 	}
 	for h := range nh {
 		for g0 := 0; g0 < ng; g0++ {
 			g := h*ng + g0
-			first := g0%k.flush == 0
 			for v := range 2 {
 				VMOVDQU(Mem{Base: p, Disp: g*groupSize + 32*v}, w[v])
-				if k.signed {
-					VPABSB(w[v], abs[v])
-				}
 			}
+			// Both products before both sums: the multipliers are on other ports than most of what adds, and are found free more often so.
 			for t := range tokens {
 				VPBROADCASTD(act(t, 4*g), x)
-				for v := range 2 {
-					switch {
-					case k.signed:
-						VPSIGNB(w[v], x, y)
-						VPMADDUBSW(y, abs[v], y)
-						if g0 == 0 {
-							VPMADDWD(ones, y, acc(v, t))
-						} else {
-							VPMADDWD(ones, y, y)
-							VPADDD(y, acc(v, t), acc(v, t))
-						}
-					case first:
-						VPMADDUBSW(x, w[v], acc(v, t))
-					default:
-						VPMADDUBSW(x, w[v], y)
-						VPADDW(y, acc(v, t), acc(v, t))
-					}
+				multiply, add := VPMADDUBSW, VPADDW
+				if k.wide {
+					multiply, add = VPMADDWD, VPADDD
 				}
+				if g0%k.flush == 0 {
+					multiply(x, w[0], acc(0, t))
+					multiply(x, w[1], acc(1, t))
+					continue
+				}
+				multiply(x, w[0], y)
+				multiply(x, w[1], x)
+				add(y, acc(0, t), acc(0, t))
+				add(x, acc(1, t), acc(1, t))
 			}
-			if !k.signed && (g0+1)%k.flush == 0 {
+			if !k.wide && (g0+1)%k.flush == 0 {
 				each(func(v, t int) {
 					VPMADDWD(ones, acc(v, t), acc(v, t))
 					if g0 >= k.flush {
@@ -139,7 +139,7 @@ func tile(k kind, tokens int) {
 				})
 			}
 		}
-		scale := recScale
+		scale := panelScale
 		if h == 1 {
 			scale = recScale2
 		}
@@ -147,19 +147,19 @@ func tile(k kind, tokens int) {
 			if k.shift >= 0 { // levels times activations less what the zero level adds
 				switch {
 				case !k.halves:
-					VPBROADCASTD(act(t, actN32), x)
+					VPBROADCASTD(field(t, actN32), x)
 				case h == 0:
-					VPBROADCASTD(act(t, actN16), x)
+					VPBROADCASTD(field(t, actN16), x)
 				default:
-					VPBROADCASTD(act(t, actN32), x)
-					VPBROADCASTD(act(t, actN16), y)
+					VPBROADCASTD(field(t, actN32), x)
+					VPBROADCASTD(field(t, actN16), y)
 					VPSUBD(y, x, x)
 				}
 				VPSRAD(U8(7-k.shift), x, x)
 			}
-			VBROADCASTSS(act(t, actD), y)
+			VBROADCASTSS(field(t, actD), y)
 			if k.min {
-				VBROADCASTSS(act(t, actDS), w[0])
+				VBROADCASTSS(field(t, actDS), w[0])
 			}
 			for v := range 2 {
 				i := acc(v, t)
@@ -184,8 +184,8 @@ func tile(k kind, tokens int) {
 			}
 		}
 	}
-	ADDQ(U32(recSize), p)
-	ADDQ(U8(actSize), a)
+	ADDQ(U32(panelSize), p)
+	ADDQ(U8(actBytes), a)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	each(func(v, t int) {

@@ -90,7 +90,7 @@ var (
 
 // unpacker opens a function that takes 8 weight rows apart, steps blocks of size bytes each. dst points at the rows' place in
 // the panel's first record. The lines that the next call will read are prefetched, ahead bytes further on.
-func unpacker(name, doc string, size, recs int, consts func(), body func(r rows8, dst Register, arg Mem)) {
+func unpacker(name, doc string, size, recBytes int, consts func(), body func(r rows8, dst Register, arg Mem)) {
 	TEXT(name, NOSPLIT, "func(dst, src *byte, stride, steps, ahead int, bias uint64)")
 	Doc(name + " " + doc)
 	dst := Load(Param("dst"), GP64()).(Register)
@@ -117,7 +117,7 @@ func unpacker(name, doc string, size, recs int, consts func(), body func(r rows8
 	}
 	body(r, dst, bias.Addr)
 	r.advance(size)
-	ADDQ(U32(recs*recSize), dst)
+	ADDQ(U32(recBytes), dst)
 	DECQ(steps)
 	JNZ(LabelRef("step"))
 	VZEROUPPER()
@@ -144,7 +144,7 @@ func dwords(v uint32, y VecPhysical) {
 
 func unpackers() {
 	// bias is 8 equal bytes that are added to the levels of types without minimums.
-	unpacker("unpackQ8_0", "takes 8 rows of Q8_0 apart; bias is added to the levels.", 34, 1, nil,
+	unpacker("unpackQ8_0", "takes 8 rows of Q8_0 apart; bias is added to the levels.", 34, recSize, nil,
 		func(r rows8, dst Register, bias Mem) {
 			VPBROADCASTQ(bias, Y15)
 			r.halves(0, Y14)
@@ -156,6 +156,22 @@ func unpackers() {
 				}
 			}
 		})
+	unpacker("unpackWideQ8_0", "takes 8 rows of Q8_0 apart, to a panel of 16 bits.", 34, wideSize, func() {
+		VMOVDQU(lanesConst("lowPairs", [8]uint32{0x01800080, 0x05800480, 0x09800880, 0x0d800c80, 0x01800080, 0x05800480, 0x09800880, 0x0d800c80}), Y14)
+		VMOVDQU(lanesConst("highPairs", [8]uint32{0x03800280, 0x07800680, 0x0b800a80, 0x0f800e80, 0x03800280, 0x07800680, 0x0b800a80, 0x0f800e80}), Y15)
+	}, func(r rows8, dst Register, _ Mem) {
+		r.halves(0, Y13)
+		VMOVUPS(Y13, Mem{Base: dst, Disp: wideScale})
+		for h := range 2 {
+			for k, v := range r.transpose16(2+16*h, work) {
+				for i, pairs := range []VecPhysical{Y14, Y15} {
+					VPSHUFB(pairs, v, Y8)
+					VPSRAW(U8(8), Y8, Y8)
+					VMOVDQU(Y8, Mem{Base: dst, Disp: (2*(4*h+k) + i) * groupSize})
+				}
+			}
+		}
+	})
 	small := func(name string, size, qs, qh, min int) {
 		consts := func() {
 			bytes32(15, Y15)
@@ -165,7 +181,7 @@ func unpackers() {
 				dwords(0x80402010, Y12)
 			}
 		}
-		unpacker("unpack"+name, "takes 8 rows of "+name+" apart; bias is added to the levels of types without minimums.", size, 1, consts,
+		unpacker("unpack"+name, "takes 8 rows of "+name+" apart; bias is added to the levels of types without minimums.", size, recSize, consts,
 			func(r rows8, dst Register, bias Mem) {
 				if min == 0 {
 					VPBROADCASTQ(bias, Y9)
@@ -217,7 +233,7 @@ func unpackers() {
 	small("Q5_0", 22, 6, 2, 0)
 	small("Q5_1", 24, 8, 4, 2)
 
-	unpacker("unpackQ4_K", "takes 8 rows of Q4_K superblocks apart.", 144, 8, func() { bytes32(15, Y15) },
+	unpacker("unpackQ4_K", "takes 8 rows of Q4_K superblocks apart.", 144, 8*recSize, func() { bytes32(15, Y15) },
 		func(r rows8, dst Register, _ Mem) {
 			r.kScales(dst)
 			for j := range 4 {
@@ -232,7 +248,7 @@ func unpackers() {
 				}
 			}
 		})
-	unpacker("unpackQ5_K", "takes 8 rows of Q5_K superblocks apart.", 176, 8, func() { bytes32(15, Y15); bytes32(16, Y14) },
+	unpacker("unpackQ5_K", "takes 8 rows of Q5_K superblocks apart.", 176, 8*recSize, func() { bytes32(15, Y15); bytes32(16, Y14) },
 		func(r rows8, dst Register, _ Mem) {
 			r.kScales(dst)
 			for h := range 2 {
@@ -256,7 +272,7 @@ func unpackers() {
 				}
 			}
 		})
-	unpacker("unpackQ6_K", "takes 8 rows of Q6_K superblocks apart; bias is added to the levels.", 210, 8, func() { bytes32(15, Y15); bytes32(48, Y14) },
+	unpacker("unpackQ6_K", "takes 8 rows of Q6_K superblocks apart; bias is added to the levels.", 210, 8*recSize, func() { bytes32(15, Y15); bytes32(48, Y14) },
 		func(r rows8, dst Register, bias Mem) {
 			r.sixScales(dst, Y13)
 			VPBROADCASTQ(bias, Y12)

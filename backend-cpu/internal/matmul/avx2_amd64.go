@@ -7,6 +7,9 @@ package matmul
 // unpackQ8_0 takes 8 rows of Q8_0 apart; bias is added to the levels.
 func unpackQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
+// unpackWideQ8_0 takes 8 rows of Q8_0 apart, to a panel of 16 bits.
+func unpackWideQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
+
 // unpackQ4_0 takes 8 rows of Q4_0 apart; bias is added to the levels of types without minimums.
 func unpackQ4_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
@@ -28,14 +31,14 @@ func unpackQ5_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uin
 // unpackQ6_K takes 8 rows of Q6_K superblocks apart; bias is added to the levels.
 func unpackQ6_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// tileS8x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS8x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS16x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
+func tileS16x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileS8x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS8x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS16x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
+func tileS16x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// tileS8x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS8x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS16x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
+func tileS16x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
 // tileU4x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
 func tileU4x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
@@ -156,6 +159,9 @@ func directQ6_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int
 
 // quantizeAVX2 rounds blocks of 32 activations and gives the bits of the largest magnitude.
 func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)
+
+// widenActs widens blocks of activations to 16 bits.
+func widenActs(dst *byte, acts *byte, blocks int)
 
 // dotF32x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
 func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
