@@ -19,6 +19,7 @@ import (
 type program struct {
 	b           *Backend
 	steps       []pool.Step
+	claims      []*claim // of the steps that have one
 	weightBytes uint64
 	plans       []planned
 }
@@ -32,6 +33,9 @@ type planned struct {
 func (p *program) Run() error {
 	if p.b.closed {
 		return errors.New("backendcpu: Run after Close")
+	}
+	for _, c := range p.claims {
+		c.reset()
 	}
 	if err := p.b.pool.Run(p.steps); err != nil {
 		return fmt.Errorf("backendcpu: %w", err)
@@ -47,7 +51,7 @@ func (p *program) Run() error {
 
 // Close drops the program's references.
 func (p *program) Close() error {
-	p.steps, p.plans = nil, nil
+	p.steps, p.plans, p.claims = nil, nil, nil
 	return nil
 }
 
@@ -165,7 +169,7 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 		s := &productsStep{b: b, in: c.operand(n)}
 		c.part(s, n, n.Weights[0], n.Weights[1], c.mat(n))
 		joined = c.residual(s, n, next)
-		c.step(s)
+		c.shared(s, &s.claim)
 	case graph.OpFusedQKV:
 		s := &productsStep{b: b, in: c.operand(n)}
 		y, at := c.mat(n), 0
@@ -175,12 +179,12 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 			c.part(s, n, w, n.Weights[3+i], dst)
 			at += w.Shape[0]
 		}
-		c.step(s)
+		c.shared(s, &s.claim)
 	case graph.OpFusedFFN:
 		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, c.mat(n)), up: c.product(n, n.Weights[1], nil, mat{})}
 		s.acts = c.provide(n)
 		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock(s.gate.dst.rows, s.gate.dst.width))
-		c.step(s)
+		c.shared(s, &s.claim)
 	case graph.OpGetRows:
 		ids := c.ints(n.In[len(n.In)-1])
 		if len(n.Weights) == 0 {
@@ -214,6 +218,12 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 }
 
 func (c *compiler) step(s pool.Step) { c.p.steps = append(c.p.steps, s) }
+
+// shared appends a step whose outputs go to whichever worker is free.
+func (c *compiler) shared(s pool.Step, claim *claim) {
+	c.step(s)
+	c.p.claims = append(c.p.claims, claim)
+}
 
 func (c *compiler) fail(err error) {
 	if c.err == nil {

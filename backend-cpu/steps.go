@@ -128,6 +128,7 @@ func (b *Backend) mul(p *product, in *operand, o0, o1, worker int) {
 
 // productsStep multiplies one input by one or more matrices, and may add a residual to the (only) result.
 type productsStep struct {
+	claim
 	b     *Backend
 	in    operand
 	parts []product
@@ -137,7 +138,17 @@ type productsStep struct {
 }
 
 func (s *productsStep) Run(worker, n int) error {
-	lo, hi := pool.Split(s.total, splitUnit(s.total, n), worker, n)
+	for {
+		lo, hi, ok := s.claim.take(s.total, n)
+		if !ok {
+			return nil
+		}
+		s.outputs(worker, lo, hi)
+	}
+}
+
+// outputs computes those in [lo,hi), counted through all parts.
+func (s *productsStep) outputs(worker, lo, hi int) {
 	at := 0
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -150,19 +161,11 @@ func (s *productsStep) Run(worker, n int) error {
 		}
 		at += p.w.Rows
 	}
-	return nil
-}
-
-// splitUnit is what splits of outputs are multiples of: what kernels like best, unless that makes shares uneven.
-func splitUnit(total, workers int) int {
-	if total >= 16*workers*matmul.SplitRows {
-		return matmul.SplitRows
-	}
-	return 8
 }
 
 // ffn is silu(x*gate')*(x*up'), a block of outputs after the other, rounded for the next product on the way.
 type ffn struct {
+	claim
 	b        *Backend
 	in       operand
 	gate, up product // up's dst is unused
@@ -179,8 +182,18 @@ func ffnBlock(rows, width int) int {
 }
 
 func (s *ffn) Run(worker, n int) error {
+	for {
+		lo, hi, ok := s.claim.take(s.gate.w.Rows, n)
+		if !ok {
+			return nil
+		}
+		s.outputs(worker, lo, hi)
+	}
+}
+
+// outputs computes those in [lo,hi).
+func (s *ffn) outputs(worker, lo, hi int) {
 	b, y := s.b, &s.gate.dst
-	lo, hi := pool.Split(s.gate.w.Rows, matmul.SplitRows, worker, n)
 	tmp := b.scratch.floats[worker]
 	rowBytes := s.up.w.Type.RowBytes(s.up.w.Cols)
 	block := ffnBlock(y.rows, y.width)
@@ -195,10 +208,9 @@ func (s *ffn) Run(worker, n int) error {
 			b.vec.SwiGLU(h, h, part.dst.row(r))
 		}
 	}
-	if s.acts != nil && lo < hi {
+	if s.acts != nil {
 		s.acts.Quantize(b.kernel.Path(), y.p, y.stride, 0, y.rows, lo, hi)
 	}
-	return nil
 }
 
 // gather looks rows of a weight table up.
