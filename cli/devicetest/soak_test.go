@@ -11,6 +11,7 @@ import (
 	backendcuda "github.com/minfer-go/minfer/backend-cuda"
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/engine/enginetest"
+	"github.com/minfer-go/minfer/engine/synthetic"
 	"github.com/minfer-go/minfer/kvformat"
 )
 
@@ -96,5 +97,48 @@ func TestReplaySpeed(t *testing.T) {
 			low = min(low, x)
 		}
 		t.Logf("%-20s least %.1f µs a step, logits on the host included; all %v", names[i], low, times)
+	}
+}
+
+var big = flag.Bool("big", false, "run TestBigModels")
+
+// TestBigModels loads random models of real sizes, answers, and compares the memory that is gone with the estimate.
+func TestBigModels(t *testing.T) {
+	if !*big {
+		t.Skip("takes some 20 GB of memory: -big")
+	}
+	o := onDevice(t, backendcuda.Options{})
+	watch, err := backendcuda.New(backendcuda.Options{})
+	require.NoError(t, err)
+	defer watch.Close()
+	for _, name := range []string{"qwen2.5-7b:q4_k_m", "qwen2.5-14b:q4_k_m", "qwen3-8b:q8_0"} {
+		t.Run(name, func(t *testing.T) {
+			data, err := synthetic.Make(name)
+			require.NoError(t, err)
+			before, _, err := watch.Memory()
+			require.NoError(t, err)
+			began := time.Now()
+			m, err := engine.LoadBytes(name, data, o.Load)
+			require.NoError(t, err)
+			defer m.Close()
+			options := engine.ContextOptions{Ctx: 4096}
+			c, err := m.NewContext(options)
+			require.NoError(t, err)
+			defer c.Close()
+			loaded := time.Since(began)
+			prompt := make([]int32, 512)
+			for i := range prompt {
+				prompt[i] = int32(i * 7)
+			}
+			_, _ = greedy(t, c, prompt, 32)
+			after, _, err := watch.Memory()
+			require.NoError(t, err)
+			want, err := m.Memory(options)
+			require.NoError(t, err)
+			used := before - after
+			t.Logf("%s: loaded in %v (%.1f GB/s); memory used %d MiB, estimated %d (weights %d, KV %d, buffers %d)", name, loaded.Round(time.Millisecond),
+				float64(want.Weights)/loaded.Seconds()/1e9, used>>20, want.Total()>>20, want.Weights>>20, want.KV>>20, want.Compute>>20)
+			require.Less(t, math.Abs(float64(used-want.Total())), 0.1*float64(want.Total())+float64(1<<30))
+		})
 	}
 }
