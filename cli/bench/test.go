@@ -28,22 +28,41 @@ type test struct {
 	model    *engine.Model
 	places   *places
 	samples  []sample
-	best     []reference // by sequence; nil: not computed yet
+	want     []answer // of reference steps, by sequence; nil: not computed yet
 }
 
-// reference is what reference steps come to: the best token, and which others count as such.
-type reference struct {
+// answer is what a sequence's last step came to.
+type answer struct {
 	best   int32
-	logits []float32 // nil: the best token alone will do
-	least  float32   // logit of a token that will do
+	logits []float32 // nil where the best token is all that is compared
 }
 
-// near is how far under the best logit another one may be, in standard deviations of the logits, where the kernels of long and short steps
-// are not of one bitwise class (tensor cores): random weights make such neighbours.
-const near = 0.25
+// near is how far logits may be from a reference step's, rms over their standard deviation, where the kernels of long and short steps
+// are not of one bitwise class (tensor cores). Wrong ones are further off than 1; which of two neighbours is the best token says nothing
+// with random weights.
+const near = 0.15
 
-func (r *reference) accepts(id int32) bool {
-	return id == r.best || r.logits != nil && r.logits[id] >= r.least
+// differs says in which way got is no answer that want could be of another kernel.
+func (want *answer) differs(got answer) string {
+	if want.logits == nil {
+		if got.best != want.best {
+			return fmt.Sprintf("best token is %d, a reference step says %d", got.best, want.best)
+		}
+		return ""
+	}
+	var mean, squares, off float64
+	for i, w := range want.logits {
+		mean += float64(w)
+		squares += float64(w) * float64(w)
+		d := float64(got.logits[i]) - float64(w)
+		off += d * d
+	}
+	n := float64(len(want.logits))
+	mean /= n
+	if r := math.Sqrt(off / n / max(squares/n-mean*mean, math.SmallestNonzeroFloat64)); !(r < near) {
+		return fmt.Sprintf("logits are off a reference step's by %.2g standard deviations (rms)", r)
+	}
+	return ""
 }
 
 // name is as llama-bench writes it: pp512, tg128 @ d2048; and b4.
@@ -88,25 +107,33 @@ func (t *test) once(ctx context.Context) (time.Duration, error) {
 		}
 		compiled = c.Executor().Stats().Compiled != before
 	}
-	best := make([]int32, t.seqs())
-	for seq := range best {
-		if best[seq], err = bestToken(c.Logits(seq)); err != nil {
+	got := make([]answer, t.seqs())
+	for seq := range got {
+		if got[seq], err = t.answer(c.Logits(seq)); err != nil {
 			return 0, fmt.Errorf("sequence %d: %w", seq, err)
 		}
 	}
 	t.places.rewind(c)
-	if t.best == nil {
-		if t.best, err = t.reference(ctx, c); err != nil {
+	if t.want == nil {
+		if t.want, err = t.reference(ctx, c); err != nil {
 			return 0, err
 		}
 		t.places.rewind(c)
 	}
-	for seq := range t.best {
-		if r := &t.best[seq]; !r.accepts(best[seq]) {
-			return 0, fmt.Errorf("wrong output: sequence %d's best token is %d, a reference step says %d", seq, best[seq], r.best)
+	for seq := range t.want {
+		if why := t.want[seq].differs(got[seq]); why != "" {
+			return 0, fmt.Errorf("wrong output: sequence %d's %s", seq, why)
 		}
 	}
 	return d, nil
+}
+
+// answer checks logits and keeps what is compared of them.
+func (t *test) answer(logits []float32) (a answer, err error) {
+	if a.best, err = bestToken(logits); err == nil && !bitwise(t.model) {
+		a.logits = slices.Clone(logits)
+	}
+	return a, err
 }
 
 // run is what is timed.
@@ -140,7 +167,7 @@ const referenceSteps = 3
 
 // reference feeds each sequence's tokens by another route than the test: a prompt's last ones row by row, what decode and batches feed
 // row by row all at once but for the last. So kernels and cells that the test used are checked by others.
-func (t *test) reference(ctx context.Context, c *engine.Context) (all []reference, err error) {
+func (t *test) reference(ctx context.Context, c *engine.Context) (all []answer, err error) {
 	for seq := range t.seqs() {
 		fed := rows(t.model, t.steps(), seq, t.depth)
 		head := len(fed) - 1
@@ -156,32 +183,17 @@ func (t *test) reference(ctx context.Context, c *engine.Context) (all []referenc
 				return nil, fmt.Errorf("reference step: %w", err)
 			}
 		}
-		logits := c.Logits(0)
-		r := reference{}
-		if r.best, err = bestToken(logits); err != nil {
+		a, err := t.answer(c.Logits(0))
+		if err != nil {
 			return nil, fmt.Errorf("reference step of sequence %d: %w", seq, err)
 		}
-		if !bitwise(t.model) {
-			r.logits, r.least = slices.Clone(logits), logits[r.best]-near*deviation(logits)
-		}
-		all = append(all, r)
+		all = append(all, a)
 	}
 	return all, nil
 }
 
 // bitwise reports whether long and short steps have the same bits on the model's backend.
 func bitwise(m *engine.Model) bool { return m.Backend().Name() == "cpu" }
-
-// deviation is the standard deviation.
-func deviation(x []float32) float32 {
-	var sum, squares float64
-	for _, v := range x {
-		sum += float64(v)
-		squares += float64(v) * float64(v)
-	}
-	n := float64(len(x))
-	return float32(math.Sqrt(max(0, squares/n-sum/n*sum/n)))
-}
 
 // bestToken wants finite logits and gives the best token.
 func bestToken(logits []float32) (best int32, err error) {
