@@ -60,7 +60,7 @@ func CompileTemplate(f *gguf.File, tok *tokenizer.Tokenizer, override string, no
 	}
 	t, err := chat.Compile(source, chat.Options{BOS: tokenText(tok, bosOf(tok)), EOS: tokenText(tok, tok.EOS())})
 	if err != nil {
-		return nil, fmt.Errorf("engine: chat template: %w", err)
+		return nil, fmt.Errorf("engine: %w", err)
 	}
 	return t, nil
 }

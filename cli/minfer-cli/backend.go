@@ -68,15 +68,6 @@ func (c *chooser) openCUDA(net *modelsqwen.Model) (*backendcuda.Backend, error) 
 	return b, nil
 }
 
-// describe says what runs the model, and why it isn't the GPU where that was left open.
-func (c *chooser) describe() string {
-	s := c.chosen.(interface{ Describe() string }).Describe()
-	if c.reason != "" {
-		s += " (no GPU: " + c.reason + ")"
-	}
-	return s
-}
-
 // report prints what the environment or --profile asked for: what each kernel took, and how often graphs were made and reused.
 func (c *chooser) report(w io.Writer, ctx *engine.Context) error {
 	b, onGPU := c.chosen.(*backendcuda.Backend)

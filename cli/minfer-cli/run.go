@@ -179,11 +179,14 @@ func (c *runCmd) Run(a *app) error {
 		fmt.Fprintln(a.stdout)
 	}
 	f := c.figures(m, ctx, res, loaded, first, params.Seed)
-	f.Backend = chosen.describe()
-	if c.JSON && err == nil {
+	f.Backend, f.NoGPU = m.Describe(), chosen.reason
+	if c.JSON {
+		if err != nil {
+			f.Error = err.Error()
+		}
 		enc := json.NewEncoder(a.stdout)
 		enc.SetEscapeHTML(false)
-		err = enc.Encode(f)
+		err = errors.Join(err, enc.Encode(f))
 	}
 	if c.Verbose {
 		fmt.Fprintln(a.stderr, f.line())
@@ -245,9 +248,11 @@ type figures struct {
 	PromptTokS   float64 `json:"prompt_tokens_per_second"`
 	DecodeTokS   float64 `json:"decode_tokens_per_second"`
 	Backend      string  `json:"backend"`
+	NoGPU        string  `json:"no_gpu,omitempty"` // why auto took the CPU
 	KV           string  `json:"kv"`
 	Ctx          int     `json:"ctx"`
 	Seed         uint64  `json:"seed"`
+	Error        string  `json:"error,omitempty"` // why the answer ended early; the exit status is 1 then
 }
 
 func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, loaded, first time.Duration, seed uint64) figures {
@@ -259,12 +264,16 @@ func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, 
 		return float64(n) / d.Seconds()
 	}
 	o := ctx.Options()
-	return figures{Model: m.Path(), Text: r.Text, Tokens: r.Tokens, StopReason: string(r.Reason), PromptTokens: r.PromptTokens, LoadMS: ms(loaded), FirstTextMS: ms(first),
+	return figures{Model: m.Path(), Text: r.Text, Tokens: append([]int32{}, r.Tokens...), StopReason: string(r.Reason), PromptTokens: r.PromptTokens, LoadMS: ms(loaded), FirstTextMS: ms(first),
 		PromptTokS: rate(r.PromptTokens, r.PromptTime), DecodeTokS: rate(len(r.Tokens)-1, r.DecodeTime),
 		KV: o.KeyType.String() + "/" + o.ValueType.String(), Ctx: o.Ctx, Seed: seed}
 }
 
 func (f figures) line() string {
+	backend := f.Backend
+	if f.NoGPU != "" {
+		backend += " (no GPU: " + f.NoGPU + ")"
+	}
 	return fmt.Sprintf("%s; KV %s, %d cells; load %.0f ms, first text after %.0f ms; prompt %d tokens at %.1f/s; %d tokens at %.1f/s; stopped by %s; seed %d",
-		f.Backend, f.KV, f.Ctx, f.LoadMS, f.FirstTextMS, f.PromptTokens, f.PromptTokS, len(f.Tokens), f.DecodeTokS, f.StopReason, f.Seed)
+		backend, f.KV, f.Ctx, f.LoadMS, f.FirstTextMS, f.PromptTokens, f.PromptTokS, len(f.Tokens), f.DecodeTokS, f.StopReason, f.Seed)
 }

@@ -120,6 +120,13 @@ func TestAnswersEnd(t *testing.T) {
 	assert.Equal(t, "Once upon a time, there was a\n", full.stdout, "what fitted is shown")
 	assert.Contains(t, full.stderr, "context full")
 	assertOneLine(t, full)
+	var f figures
+	full = run(t, "run", "--greedy", "--json", "-c", "30", storyPrompt)
+	require.NoError(t, json.Unmarshal([]byte(full.stdout), &f), "a program reads what fitted, and why it ended")
+	assert.Equal(t, "context", f.StopReason)
+	assert.Equal(t, "Once upon a time, there was a", f.Text)
+	assert.Contains(t, f.Error, "context full")
+	assert.Equal(t, 1, full.code)
 }
 
 // User text is literal: a forged end of turn is read as its characters. A raw prompt is the caller's, special tokens and all.
