@@ -60,7 +60,8 @@ func (r *rows8) more() {
 func (r rows8) transpose16(off int, t [8]VecPhysical) [4]VecPhysical {
 	for i := range 4 {
 		VMOVDQU(r.at(i, off), t[i].AsX())
-		VINSERTI128(U8(1), r.at(i+4, off), t[i], t[i])
+		VBROADCASTI128(r.at(i+4, off), t[4+i]) // costs no shuffle, unlike vinserti128
+		VPBLENDD(U8(0xf0), t[4+i], t[i], t[i])
 	}
 	VPUNPCKLDQ(t[1], t[0], t[4])
 	VPUNPCKHDQ(t[1], t[0], t[5])

@@ -16,81 +16,89 @@ TEXT ·unpackQ8_0(SB), NOSPLIT, $0-48
 	LEAQ (DX)(DX*2), R8
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	VPBROADCASTQ bias+40(FP), Y15
-	VPXOR        X14, X14, X14
-	VPINSRW      $0x00, (CX), X14, X14
-	VPINSRW      $0x01, (CX)(DX*1), X14, X14
-	VPINSRW      $0x02, (CX)(DX*2), X14, X14
-	VPINSRW      $0x03, (CX)(R8*1), X14, X14
-	VPINSRW      $0x04, (DI), X14, X14
-	VPINSRW      $0x05, (DI)(DX*1), X14, X14
-	VPINSRW      $0x06, (DI)(DX*2), X14, X14
-	VPINSRW      $0x07, (DI)(R8*1), X14, X14
-	VCVTPH2PS    X14, Y14
-	VMOVUPS      Y14, 512(AX)
-	VMOVDQU      2(CX), X0
-	VINSERTI128  $0x01, 2(DI), Y0, Y0
-	VMOVDQU      2(CX)(DX*1), X1
-	VINSERTI128  $0x01, 2(DI)(DX*1), Y1, Y1
-	VMOVDQU      2(CX)(DX*2), X2
-	VINSERTI128  $0x01, 2(DI)(DX*2), Y2, Y2
-	VMOVDQU      2(CX)(R8*1), X3
-	VINSERTI128  $0x01, 2(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPADDB       Y0, Y15, Y0
-	VMOVDQU      Y0, (AX)
-	VPADDB       Y1, Y15, Y1
-	VMOVDQU      Y1, 64(AX)
-	VPADDB       Y2, Y15, Y2
-	VMOVDQU      Y2, 128(AX)
-	VPADDB       Y3, Y15, Y3
-	VMOVDQU      Y3, 192(AX)
-	VMOVDQU      18(CX), X0
-	VINSERTI128  $0x01, 18(DI), Y0, Y0
-	VMOVDQU      18(CX)(DX*1), X1
-	VINSERTI128  $0x01, 18(DI)(DX*1), Y1, Y1
-	VMOVDQU      18(CX)(DX*2), X2
-	VINSERTI128  $0x01, 18(DI)(DX*2), Y2, Y2
-	VMOVDQU      18(CX)(R8*1), X3
-	VINSERTI128  $0x01, 18(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPADDB       Y0, Y15, Y0
-	VMOVDQU      Y0, 256(AX)
-	VPADDB       Y1, Y15, Y1
-	VMOVDQU      Y1, 320(AX)
-	VPADDB       Y2, Y15, Y2
-	VMOVDQU      Y2, 384(AX)
-	VPADDB       Y3, Y15, Y3
-	VMOVDQU      Y3, 448(AX)
-	ADDQ         $0x00000022, CX
-	ADDQ         $0x00000022, DI
-	ADDQ         $0x00000280, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPBROADCASTQ   bias+40(FP), Y15
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, (CX), X14, X14
+	VPINSRW        $0x01, (CX)(DX*1), X14, X14
+	VPINSRW        $0x02, (CX)(DX*2), X14, X14
+	VPINSRW        $0x03, (CX)(R8*1), X14, X14
+	VPINSRW        $0x04, (DI), X14, X14
+	VPINSRW        $0x05, (DI)(DX*1), X14, X14
+	VPINSRW        $0x06, (DI)(DX*2), X14, X14
+	VPINSRW        $0x07, (DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 512(AX)
+	VMOVDQU        2(CX), X0
+	VBROADCASTI128 2(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        2(CX)(DX*1), X1
+	VBROADCASTI128 2(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        2(CX)(DX*2), X2
+	VBROADCASTI128 2(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        2(CX)(R8*1), X3
+	VBROADCASTI128 2(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPADDB         Y0, Y15, Y0
+	VMOVDQU        Y0, (AX)
+	VPADDB         Y1, Y15, Y1
+	VMOVDQU        Y1, 64(AX)
+	VPADDB         Y2, Y15, Y2
+	VMOVDQU        Y2, 128(AX)
+	VPADDB         Y3, Y15, Y3
+	VMOVDQU        Y3, 192(AX)
+	VMOVDQU        18(CX), X0
+	VBROADCASTI128 18(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        18(CX)(DX*1), X1
+	VBROADCASTI128 18(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        18(CX)(DX*2), X2
+	VBROADCASTI128 18(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        18(CX)(R8*1), X3
+	VBROADCASTI128 18(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPADDB         Y0, Y15, Y0
+	VMOVDQU        Y0, 256(AX)
+	VPADDB         Y1, Y15, Y1
+	VMOVDQU        Y1, 320(AX)
+	VPADDB         Y2, Y15, Y2
+	VMOVDQU        Y2, 384(AX)
+	VPADDB         Y3, Y15, Y3
+	VMOVDQU        Y3, 448(AX)
+	ADDQ           $0x00000022, CX
+	ADDQ           $0x00000022, DI
+	ADDQ           $0x00000280, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -108,112 +116,120 @@ TEXT ·unpackWideQ8_0(SB), NOSPLIT, $0-48
 	VMOVDQU highPairs<>+0(SB), Y15
 
 step:
-	LEAQ        (CX)(SI*1), R9
-	LEAQ        (DI)(SI*1), R10
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(DX*1)
-	PREFETCHT0  (R9)(DX*2)
-	PREFETCHT0  (R9)(R8*1)
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(DX*1)
-	PREFETCHT0  (R10)(DX*2)
-	PREFETCHT0  (R10)(R8*1)
-	VPXOR       X13, X13, X13
-	VPINSRW     $0x00, (CX), X13, X13
-	VPINSRW     $0x01, (CX)(DX*1), X13, X13
-	VPINSRW     $0x02, (CX)(DX*2), X13, X13
-	VPINSRW     $0x03, (CX)(R8*1), X13, X13
-	VPINSRW     $0x04, (DI), X13, X13
-	VPINSRW     $0x05, (DI)(DX*1), X13, X13
-	VPINSRW     $0x06, (DI)(DX*2), X13, X13
-	VPINSRW     $0x07, (DI)(R8*1), X13, X13
-	VCVTPH2PS   X13, Y13
-	VMOVUPS     Y13, 1024(AX)
-	VMOVDQU     2(CX), X0
-	VINSERTI128 $0x01, 2(DI), Y0, Y0
-	VMOVDQU     2(CX)(DX*1), X1
-	VINSERTI128 $0x01, 2(DI)(DX*1), Y1, Y1
-	VMOVDQU     2(CX)(DX*2), X2
-	VINSERTI128 $0x01, 2(DI)(DX*2), Y2, Y2
-	VMOVDQU     2(CX)(R8*1), X3
-	VINSERTI128 $0x01, 2(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ  Y1, Y0, Y4
-	VPUNPCKHDQ  Y1, Y0, Y5
-	VPUNPCKLDQ  Y3, Y2, Y6
-	VPUNPCKHDQ  Y3, Y2, Y7
-	VPUNPCKLQDQ Y6, Y4, Y0
-	VPUNPCKHQDQ Y6, Y4, Y1
-	VPUNPCKLQDQ Y7, Y5, Y2
-	VPUNPCKHQDQ Y7, Y5, Y3
-	VPSHUFB     Y14, Y0, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, (AX)
-	VPSHUFB     Y15, Y0, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 64(AX)
-	VPSHUFB     Y14, Y1, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 128(AX)
-	VPSHUFB     Y15, Y1, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 192(AX)
-	VPSHUFB     Y14, Y2, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 256(AX)
-	VPSHUFB     Y15, Y2, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 320(AX)
-	VPSHUFB     Y14, Y3, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 384(AX)
-	VPSHUFB     Y15, Y3, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 448(AX)
-	VMOVDQU     18(CX), X0
-	VINSERTI128 $0x01, 18(DI), Y0, Y0
-	VMOVDQU     18(CX)(DX*1), X1
-	VINSERTI128 $0x01, 18(DI)(DX*1), Y1, Y1
-	VMOVDQU     18(CX)(DX*2), X2
-	VINSERTI128 $0x01, 18(DI)(DX*2), Y2, Y2
-	VMOVDQU     18(CX)(R8*1), X3
-	VINSERTI128 $0x01, 18(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ  Y1, Y0, Y4
-	VPUNPCKHDQ  Y1, Y0, Y5
-	VPUNPCKLDQ  Y3, Y2, Y6
-	VPUNPCKHDQ  Y3, Y2, Y7
-	VPUNPCKLQDQ Y6, Y4, Y0
-	VPUNPCKHQDQ Y6, Y4, Y1
-	VPUNPCKLQDQ Y7, Y5, Y2
-	VPUNPCKHQDQ Y7, Y5, Y3
-	VPSHUFB     Y14, Y0, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 512(AX)
-	VPSHUFB     Y15, Y0, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 576(AX)
-	VPSHUFB     Y14, Y1, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 640(AX)
-	VPSHUFB     Y15, Y1, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 704(AX)
-	VPSHUFB     Y14, Y2, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 768(AX)
-	VPSHUFB     Y15, Y2, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 832(AX)
-	VPSHUFB     Y14, Y3, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 896(AX)
-	VPSHUFB     Y15, Y3, Y8
-	VPSRAW      $0x08, Y8, Y8
-	VMOVDQU     Y8, 960(AX)
-	ADDQ        $0x00000022, CX
-	ADDQ        $0x00000022, DI
-	ADDQ        $0x00000440, AX
-	DECQ        BX
-	JNZ         step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPXOR          X13, X13, X13
+	VPINSRW        $0x00, (CX), X13, X13
+	VPINSRW        $0x01, (CX)(DX*1), X13, X13
+	VPINSRW        $0x02, (CX)(DX*2), X13, X13
+	VPINSRW        $0x03, (CX)(R8*1), X13, X13
+	VPINSRW        $0x04, (DI), X13, X13
+	VPINSRW        $0x05, (DI)(DX*1), X13, X13
+	VPINSRW        $0x06, (DI)(DX*2), X13, X13
+	VPINSRW        $0x07, (DI)(R8*1), X13, X13
+	VCVTPH2PS      X13, Y13
+	VMOVUPS        Y13, 1024(AX)
+	VMOVDQU        2(CX), X0
+	VBROADCASTI128 2(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        2(CX)(DX*1), X1
+	VBROADCASTI128 2(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        2(CX)(DX*2), X2
+	VBROADCASTI128 2(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        2(CX)(R8*1), X3
+	VBROADCASTI128 2(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        Y14, Y0, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, (AX)
+	VPSHUFB        Y15, Y0, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 64(AX)
+	VPSHUFB        Y14, Y1, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 128(AX)
+	VPSHUFB        Y15, Y1, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 192(AX)
+	VPSHUFB        Y14, Y2, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 256(AX)
+	VPSHUFB        Y15, Y2, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 320(AX)
+	VPSHUFB        Y14, Y3, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 384(AX)
+	VPSHUFB        Y15, Y3, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 448(AX)
+	VMOVDQU        18(CX), X0
+	VBROADCASTI128 18(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        18(CX)(DX*1), X1
+	VBROADCASTI128 18(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        18(CX)(DX*2), X2
+	VBROADCASTI128 18(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        18(CX)(R8*1), X3
+	VBROADCASTI128 18(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        Y14, Y0, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 512(AX)
+	VPSHUFB        Y15, Y0, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 576(AX)
+	VPSHUFB        Y14, Y1, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 640(AX)
+	VPSHUFB        Y15, Y1, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 704(AX)
+	VPSHUFB        Y14, Y2, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 768(AX)
+	VPSHUFB        Y15, Y2, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 832(AX)
+	VPSHUFB        Y14, Y3, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 896(AX)
+	VPSHUFB        Y15, Y3, Y8
+	VPSRAW         $0x08, Y8, Y8
+	VMOVDQU        Y8, 960(AX)
+	ADDQ           $0x00000022, CX
+	ADDQ           $0x00000022, DI
+	ADDQ           $0x00000440, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -252,77 +268,81 @@ TEXT ·unpackQ4_0(SB), NOSPLIT, $0-48
 	VPBROADCASTD X15, Y15
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	VPBROADCASTQ bias+40(FP), Y9
-	VPXOR        X14, X14, X14
-	VPINSRW      $0x00, (CX), X14, X14
-	VPINSRW      $0x01, (CX)(DX*1), X14, X14
-	VPINSRW      $0x02, (CX)(DX*2), X14, X14
-	VPINSRW      $0x03, (CX)(R8*1), X14, X14
-	VPINSRW      $0x04, (DI), X14, X14
-	VPINSRW      $0x05, (DI)(DX*1), X14, X14
-	VPINSRW      $0x06, (DI)(DX*2), X14, X14
-	VPINSRW      $0x07, (DI)(R8*1), X14, X14
-	VCVTPH2PS    X14, Y14
-	VMOVUPS      Y14, 512(AX)
-	VMOVDQU      2(CX), X0
-	VINSERTI128  $0x01, 2(DI), Y0, Y0
-	VMOVDQU      2(CX)(DX*1), X1
-	VINSERTI128  $0x01, 2(DI)(DX*1), Y1, Y1
-	VMOVDQU      2(CX)(DX*2), X2
-	VINSERTI128  $0x01, 2(DI)(DX*2), Y2, Y2
-	VMOVDQU      2(CX)(R8*1), X3
-	VINSERTI128  $0x01, 2(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPADDB       Y9, Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 256(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPADDB       Y9, Y1, Y1
-	VMOVDQU      Y1, 64(AX)
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 320(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPADDB       Y9, Y2, Y2
-	VMOVDQU      Y2, 128(AX)
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 384(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPADDB       Y9, Y3, Y3
-	VMOVDQU      Y3, 192(AX)
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 448(AX)
-	ADDQ         $0x00000012, CX
-	ADDQ         $0x00000012, DI
-	ADDQ         $0x00000280, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPBROADCASTQ   bias+40(FP), Y9
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, (CX), X14, X14
+	VPINSRW        $0x01, (CX)(DX*1), X14, X14
+	VPINSRW        $0x02, (CX)(DX*2), X14, X14
+	VPINSRW        $0x03, (CX)(R8*1), X14, X14
+	VPINSRW        $0x04, (DI), X14, X14
+	VPINSRW        $0x05, (DI)(DX*1), X14, X14
+	VPINSRW        $0x06, (DI)(DX*2), X14, X14
+	VPINSRW        $0x07, (DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 512(AX)
+	VMOVDQU        2(CX), X0
+	VBROADCASTI128 2(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        2(CX)(DX*1), X1
+	VBROADCASTI128 2(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        2(CX)(DX*2), X2
+	VBROADCASTI128 2(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        2(CX)(R8*1), X3
+	VBROADCASTI128 2(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPADDB         Y9, Y0, Y0
+	VMOVDQU        Y0, (AX)
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 256(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPADDB         Y9, Y1, Y1
+	VMOVDQU        Y1, 64(AX)
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 320(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPADDB         Y9, Y2, Y2
+	VMOVDQU        Y2, 128(AX)
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 384(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPADDB         Y9, Y3, Y3
+	VMOVDQU        Y3, 192(AX)
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 448(AX)
+	ADDQ           $0x00000012, CX
+	ADDQ           $0x00000012, DI
+	ADDQ           $0x00000280, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -341,79 +361,83 @@ TEXT ·unpackQ4_1(SB), NOSPLIT, $0-48
 	VPBROADCASTD X15, Y15
 
 step:
-	LEAQ        (CX)(SI*1), R9
-	LEAQ        (DI)(SI*1), R10
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(DX*1)
-	PREFETCHT0  (R9)(DX*2)
-	PREFETCHT0  (R9)(R8*1)
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(DX*1)
-	PREFETCHT0  (R10)(DX*2)
-	PREFETCHT0  (R10)(R8*1)
-	VPXOR       X14, X14, X14
-	VPINSRW     $0x00, (CX), X14, X14
-	VPINSRW     $0x01, (CX)(DX*1), X14, X14
-	VPINSRW     $0x02, (CX)(DX*2), X14, X14
-	VPINSRW     $0x03, (CX)(R8*1), X14, X14
-	VPINSRW     $0x04, (DI), X14, X14
-	VPINSRW     $0x05, (DI)(DX*1), X14, X14
-	VPINSRW     $0x06, (DI)(DX*2), X14, X14
-	VPINSRW     $0x07, (DI)(R8*1), X14, X14
-	VCVTPH2PS   X14, Y14
-	VMOVUPS     Y14, 512(AX)
-	VPXOR       X14, X14, X14
-	VPINSRW     $0x00, 2(CX), X14, X14
-	VPINSRW     $0x01, 2(CX)(DX*1), X14, X14
-	VPINSRW     $0x02, 2(CX)(DX*2), X14, X14
-	VPINSRW     $0x03, 2(CX)(R8*1), X14, X14
-	VPINSRW     $0x04, 2(DI), X14, X14
-	VPINSRW     $0x05, 2(DI)(DX*1), X14, X14
-	VPINSRW     $0x06, 2(DI)(DX*2), X14, X14
-	VPINSRW     $0x07, 2(DI)(R8*1), X14, X14
-	VCVTPH2PS   X14, Y14
-	VMOVUPS     Y14, 576(AX)
-	VMOVDQU     4(CX), X0
-	VINSERTI128 $0x01, 4(DI), Y0, Y0
-	VMOVDQU     4(CX)(DX*1), X1
-	VINSERTI128 $0x01, 4(DI)(DX*1), Y1, Y1
-	VMOVDQU     4(CX)(DX*2), X2
-	VINSERTI128 $0x01, 4(DI)(DX*2), Y2, Y2
-	VMOVDQU     4(CX)(R8*1), X3
-	VINSERTI128 $0x01, 4(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ  Y1, Y0, Y4
-	VPUNPCKHDQ  Y1, Y0, Y5
-	VPUNPCKLDQ  Y3, Y2, Y6
-	VPUNPCKHDQ  Y3, Y2, Y7
-	VPUNPCKLQDQ Y6, Y4, Y0
-	VPUNPCKHQDQ Y6, Y4, Y1
-	VPUNPCKLQDQ Y7, Y5, Y2
-	VPUNPCKHQDQ Y7, Y5, Y3
-	VPSRLW      $0x04, Y0, Y4
-	VPAND       Y15, Y0, Y0
-	VPAND       Y15, Y4, Y4
-	VMOVDQU     Y0, (AX)
-	VMOVDQU     Y4, 256(AX)
-	VPSRLW      $0x04, Y1, Y4
-	VPAND       Y15, Y1, Y1
-	VPAND       Y15, Y4, Y4
-	VMOVDQU     Y1, 64(AX)
-	VMOVDQU     Y4, 320(AX)
-	VPSRLW      $0x04, Y2, Y4
-	VPAND       Y15, Y2, Y2
-	VPAND       Y15, Y4, Y4
-	VMOVDQU     Y2, 128(AX)
-	VMOVDQU     Y4, 384(AX)
-	VPSRLW      $0x04, Y3, Y4
-	VPAND       Y15, Y3, Y3
-	VPAND       Y15, Y4, Y4
-	VMOVDQU     Y3, 192(AX)
-	VMOVDQU     Y4, 448(AX)
-	ADDQ        $0x00000014, CX
-	ADDQ        $0x00000014, DI
-	ADDQ        $0x00000280, AX
-	DECQ        BX
-	JNZ         step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, (CX), X14, X14
+	VPINSRW        $0x01, (CX)(DX*1), X14, X14
+	VPINSRW        $0x02, (CX)(DX*2), X14, X14
+	VPINSRW        $0x03, (CX)(R8*1), X14, X14
+	VPINSRW        $0x04, (DI), X14, X14
+	VPINSRW        $0x05, (DI)(DX*1), X14, X14
+	VPINSRW        $0x06, (DI)(DX*2), X14, X14
+	VPINSRW        $0x07, (DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 512(AX)
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, 2(CX), X14, X14
+	VPINSRW        $0x01, 2(CX)(DX*1), X14, X14
+	VPINSRW        $0x02, 2(CX)(DX*2), X14, X14
+	VPINSRW        $0x03, 2(CX)(R8*1), X14, X14
+	VPINSRW        $0x04, 2(DI), X14, X14
+	VPINSRW        $0x05, 2(DI)(DX*1), X14, X14
+	VPINSRW        $0x06, 2(DI)(DX*2), X14, X14
+	VPINSRW        $0x07, 2(DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 576(AX)
+	VMOVDQU        4(CX), X0
+	VBROADCASTI128 4(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        4(CX)(DX*1), X1
+	VBROADCASTI128 4(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        4(CX)(DX*2), X2
+	VBROADCASTI128 4(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        4(CX)(R8*1), X3
+	VBROADCASTI128 4(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, (AX)
+	VMOVDQU        Y4, 256(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQU        Y4, 320(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 128(AX)
+	VMOVDQU        Y4, 384(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 192(AX)
+	VMOVDQU        Y4, 448(AX)
+	ADDQ           $0x00000014, CX
+	ADDQ           $0x00000014, DI
+	ADDQ           $0x00000280, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -441,126 +465,130 @@ TEXT ·unpackQ5_0(SB), NOSPLIT, $0-48
 	VPBROADCASTD X12, Y12
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	VPBROADCASTQ bias+40(FP), Y9
-	VPXOR        X14, X14, X14
-	VPINSRW      $0x00, (CX), X14, X14
-	VPINSRW      $0x01, (CX)(DX*1), X14, X14
-	VPINSRW      $0x02, (CX)(DX*2), X14, X14
-	VPINSRW      $0x03, (CX)(R8*1), X14, X14
-	VPINSRW      $0x04, (DI), X14, X14
-	VPINSRW      $0x05, (DI)(DX*1), X14, X14
-	VPINSRW      $0x06, (DI)(DX*2), X14, X14
-	VPINSRW      $0x07, (DI)(R8*1), X14, X14
-	VCVTPH2PS    X14, Y14
-	VMOVUPS      Y14, 512(AX)
-	VMOVD        2(CX), X14
-	VMOVD        2(DI), X10
-	VPINSRD      $0x01, 2(CX)(DX*1), X14, X14
-	VPINSRD      $0x01, 2(DI)(DX*1), X10, X10
-	VPINSRD      $0x02, 2(CX)(DX*2), X14, X14
-	VPINSRD      $0x02, 2(DI)(DX*2), X10, X10
-	VPINSRD      $0x03, 2(CX)(R8*1), X14, X14
-	VPINSRD      $0x03, 2(DI)(R8*1), X10, X10
-	VINSERTI128  $0x01, X10, Y14, Y14
-	VMOVDQU      6(CX), X0
-	VINSERTI128  $0x01, 6(DI), Y0, Y0
-	VMOVDQU      6(CX)(DX*1), X1
-	VINSERTI128  $0x01, 6(DI)(DX*1), Y1, Y1
-	VMOVDQU      6(CX)(DX*2), X2
-	VINSERTI128  $0x01, 6(DI)(DX*2), Y2, Y2
-	VMOVDQU      6(CX)(R8*1), X3
-	VINSERTI128  $0x01, 6(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSHUFB      spread0<>+0(SB), Y14, Y5
-	VPAND        Y11, Y5, Y5
-	VPCMPEQB     Y11, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y9, Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VPSHUFB      spread2<>+0(SB), Y14, Y5
-	VPAND        Y11, Y5, Y5
-	VPCMPEQB     Y11, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 256(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSHUFB      spread0<>+0(SB), Y14, Y5
-	VPAND        Y12, Y5, Y5
-	VPCMPEQB     Y12, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y9, Y1, Y1
-	VMOVDQU      Y1, 64(AX)
-	VPSHUFB      spread2<>+0(SB), Y14, Y5
-	VPAND        Y12, Y5, Y5
-	VPCMPEQB     Y12, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 320(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSHUFB      spread1<>+0(SB), Y14, Y5
-	VPAND        Y11, Y5, Y5
-	VPCMPEQB     Y11, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y9, Y2, Y2
-	VMOVDQU      Y2, 128(AX)
-	VPSHUFB      spread3<>+0(SB), Y14, Y5
-	VPAND        Y11, Y5, Y5
-	VPCMPEQB     Y11, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 384(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSHUFB      spread1<>+0(SB), Y14, Y5
-	VPAND        Y12, Y5, Y5
-	VPCMPEQB     Y12, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y9, Y3, Y3
-	VMOVDQU      Y3, 192(AX)
-	VPSHUFB      spread3<>+0(SB), Y14, Y5
-	VPAND        Y12, Y5, Y5
-	VPCMPEQB     Y12, Y5, Y5
-	VPAND        Y13, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y9, Y4, Y4
-	VMOVDQU      Y4, 448(AX)
-	ADDQ         $0x00000016, CX
-	ADDQ         $0x00000016, DI
-	ADDQ         $0x00000280, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPBROADCASTQ   bias+40(FP), Y9
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, (CX), X14, X14
+	VPINSRW        $0x01, (CX)(DX*1), X14, X14
+	VPINSRW        $0x02, (CX)(DX*2), X14, X14
+	VPINSRW        $0x03, (CX)(R8*1), X14, X14
+	VPINSRW        $0x04, (DI), X14, X14
+	VPINSRW        $0x05, (DI)(DX*1), X14, X14
+	VPINSRW        $0x06, (DI)(DX*2), X14, X14
+	VPINSRW        $0x07, (DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 512(AX)
+	VMOVD          2(CX), X14
+	VMOVD          2(DI), X10
+	VPINSRD        $0x01, 2(CX)(DX*1), X14, X14
+	VPINSRD        $0x01, 2(DI)(DX*1), X10, X10
+	VPINSRD        $0x02, 2(CX)(DX*2), X14, X14
+	VPINSRD        $0x02, 2(DI)(DX*2), X10, X10
+	VPINSRD        $0x03, 2(CX)(R8*1), X14, X14
+	VPINSRD        $0x03, 2(DI)(R8*1), X10, X10
+	VINSERTI128    $0x01, X10, Y14, Y14
+	VMOVDQU        6(CX), X0
+	VBROADCASTI128 6(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        6(CX)(DX*1), X1
+	VBROADCASTI128 6(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        6(CX)(DX*2), X2
+	VBROADCASTI128 6(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        6(CX)(R8*1), X3
+	VBROADCASTI128 6(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread0<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y9, Y0, Y0
+	VMOVDQU        Y0, (AX)
+	VPSHUFB        spread2<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 256(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread0<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y9, Y1, Y1
+	VMOVDQU        Y1, 64(AX)
+	VPSHUFB        spread2<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 320(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread1<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y9, Y2, Y2
+	VMOVDQU        Y2, 128(AX)
+	VPSHUFB        spread3<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 384(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread1<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y9, Y3, Y3
+	VMOVDQU        Y3, 192(AX)
+	VPSHUFB        spread3<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y9, Y4, Y4
+	VMOVDQU        Y4, 448(AX)
+	ADDQ           $0x00000016, CX
+	ADDQ           $0x00000016, DI
+	ADDQ           $0x00000280, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -628,128 +656,132 @@ TEXT ·unpackQ5_1(SB), NOSPLIT, $0-48
 	VPBROADCASTD X12, Y12
 
 step:
-	LEAQ        (CX)(SI*1), R9
-	LEAQ        (DI)(SI*1), R10
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(DX*1)
-	PREFETCHT0  (R9)(DX*2)
-	PREFETCHT0  (R9)(R8*1)
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(DX*1)
-	PREFETCHT0  (R10)(DX*2)
-	PREFETCHT0  (R10)(R8*1)
-	VPXOR       X14, X14, X14
-	VPINSRW     $0x00, (CX), X14, X14
-	VPINSRW     $0x01, (CX)(DX*1), X14, X14
-	VPINSRW     $0x02, (CX)(DX*2), X14, X14
-	VPINSRW     $0x03, (CX)(R8*1), X14, X14
-	VPINSRW     $0x04, (DI), X14, X14
-	VPINSRW     $0x05, (DI)(DX*1), X14, X14
-	VPINSRW     $0x06, (DI)(DX*2), X14, X14
-	VPINSRW     $0x07, (DI)(R8*1), X14, X14
-	VCVTPH2PS   X14, Y14
-	VMOVUPS     Y14, 512(AX)
-	VPXOR       X14, X14, X14
-	VPINSRW     $0x00, 2(CX), X14, X14
-	VPINSRW     $0x01, 2(CX)(DX*1), X14, X14
-	VPINSRW     $0x02, 2(CX)(DX*2), X14, X14
-	VPINSRW     $0x03, 2(CX)(R8*1), X14, X14
-	VPINSRW     $0x04, 2(DI), X14, X14
-	VPINSRW     $0x05, 2(DI)(DX*1), X14, X14
-	VPINSRW     $0x06, 2(DI)(DX*2), X14, X14
-	VPINSRW     $0x07, 2(DI)(R8*1), X14, X14
-	VCVTPH2PS   X14, Y14
-	VMOVUPS     Y14, 576(AX)
-	VMOVD       4(CX), X14
-	VMOVD       4(DI), X10
-	VPINSRD     $0x01, 4(CX)(DX*1), X14, X14
-	VPINSRD     $0x01, 4(DI)(DX*1), X10, X10
-	VPINSRD     $0x02, 4(CX)(DX*2), X14, X14
-	VPINSRD     $0x02, 4(DI)(DX*2), X10, X10
-	VPINSRD     $0x03, 4(CX)(R8*1), X14, X14
-	VPINSRD     $0x03, 4(DI)(R8*1), X10, X10
-	VINSERTI128 $0x01, X10, Y14, Y14
-	VMOVDQU     8(CX), X0
-	VINSERTI128 $0x01, 8(DI), Y0, Y0
-	VMOVDQU     8(CX)(DX*1), X1
-	VINSERTI128 $0x01, 8(DI)(DX*1), Y1, Y1
-	VMOVDQU     8(CX)(DX*2), X2
-	VINSERTI128 $0x01, 8(DI)(DX*2), Y2, Y2
-	VMOVDQU     8(CX)(R8*1), X3
-	VINSERTI128 $0x01, 8(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ  Y1, Y0, Y4
-	VPUNPCKHDQ  Y1, Y0, Y5
-	VPUNPCKLDQ  Y3, Y2, Y6
-	VPUNPCKHDQ  Y3, Y2, Y7
-	VPUNPCKLQDQ Y6, Y4, Y0
-	VPUNPCKHQDQ Y6, Y4, Y1
-	VPUNPCKLQDQ Y7, Y5, Y2
-	VPUNPCKHQDQ Y7, Y5, Y3
-	VPSRLW      $0x04, Y0, Y4
-	VPAND       Y15, Y0, Y0
-	VPAND       Y15, Y4, Y4
-	VPSHUFB     spread0<>+0(SB), Y14, Y5
-	VPAND       Y11, Y5, Y5
-	VPCMPEQB    Y11, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y0, Y0
-	VMOVDQU     Y0, (AX)
-	VPSHUFB     spread2<>+0(SB), Y14, Y5
-	VPAND       Y11, Y5, Y5
-	VPCMPEQB    Y11, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y4, Y4
-	VMOVDQU     Y4, 256(AX)
-	VPSRLW      $0x04, Y1, Y4
-	VPAND       Y15, Y1, Y1
-	VPAND       Y15, Y4, Y4
-	VPSHUFB     spread0<>+0(SB), Y14, Y5
-	VPAND       Y12, Y5, Y5
-	VPCMPEQB    Y12, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y1, Y1
-	VMOVDQU     Y1, 64(AX)
-	VPSHUFB     spread2<>+0(SB), Y14, Y5
-	VPAND       Y12, Y5, Y5
-	VPCMPEQB    Y12, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y4, Y4
-	VMOVDQU     Y4, 320(AX)
-	VPSRLW      $0x04, Y2, Y4
-	VPAND       Y15, Y2, Y2
-	VPAND       Y15, Y4, Y4
-	VPSHUFB     spread1<>+0(SB), Y14, Y5
-	VPAND       Y11, Y5, Y5
-	VPCMPEQB    Y11, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y2, Y2
-	VMOVDQU     Y2, 128(AX)
-	VPSHUFB     spread3<>+0(SB), Y14, Y5
-	VPAND       Y11, Y5, Y5
-	VPCMPEQB    Y11, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y4, Y4
-	VMOVDQU     Y4, 384(AX)
-	VPSRLW      $0x04, Y3, Y4
-	VPAND       Y15, Y3, Y3
-	VPAND       Y15, Y4, Y4
-	VPSHUFB     spread1<>+0(SB), Y14, Y5
-	VPAND       Y12, Y5, Y5
-	VPCMPEQB    Y12, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y3, Y3
-	VMOVDQU     Y3, 192(AX)
-	VPSHUFB     spread3<>+0(SB), Y14, Y5
-	VPAND       Y12, Y5, Y5
-	VPCMPEQB    Y12, Y5, Y5
-	VPAND       Y13, Y5, Y5
-	VPOR        Y5, Y4, Y4
-	VMOVDQU     Y4, 448(AX)
-	ADDQ        $0x00000018, CX
-	ADDQ        $0x00000018, DI
-	ADDQ        $0x00000280, AX
-	DECQ        BX
-	JNZ         step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, (CX), X14, X14
+	VPINSRW        $0x01, (CX)(DX*1), X14, X14
+	VPINSRW        $0x02, (CX)(DX*2), X14, X14
+	VPINSRW        $0x03, (CX)(R8*1), X14, X14
+	VPINSRW        $0x04, (DI), X14, X14
+	VPINSRW        $0x05, (DI)(DX*1), X14, X14
+	VPINSRW        $0x06, (DI)(DX*2), X14, X14
+	VPINSRW        $0x07, (DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 512(AX)
+	VPXOR          X14, X14, X14
+	VPINSRW        $0x00, 2(CX), X14, X14
+	VPINSRW        $0x01, 2(CX)(DX*1), X14, X14
+	VPINSRW        $0x02, 2(CX)(DX*2), X14, X14
+	VPINSRW        $0x03, 2(CX)(R8*1), X14, X14
+	VPINSRW        $0x04, 2(DI), X14, X14
+	VPINSRW        $0x05, 2(DI)(DX*1), X14, X14
+	VPINSRW        $0x06, 2(DI)(DX*2), X14, X14
+	VPINSRW        $0x07, 2(DI)(R8*1), X14, X14
+	VCVTPH2PS      X14, Y14
+	VMOVUPS        Y14, 576(AX)
+	VMOVD          4(CX), X14
+	VMOVD          4(DI), X10
+	VPINSRD        $0x01, 4(CX)(DX*1), X14, X14
+	VPINSRD        $0x01, 4(DI)(DX*1), X10, X10
+	VPINSRD        $0x02, 4(CX)(DX*2), X14, X14
+	VPINSRD        $0x02, 4(DI)(DX*2), X10, X10
+	VPINSRD        $0x03, 4(CX)(R8*1), X14, X14
+	VPINSRD        $0x03, 4(DI)(R8*1), X10, X10
+	VINSERTI128    $0x01, X10, Y14, Y14
+	VMOVDQU        8(CX), X0
+	VBROADCASTI128 8(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        8(CX)(DX*1), X1
+	VBROADCASTI128 8(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        8(CX)(DX*2), X2
+	VBROADCASTI128 8(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        8(CX)(R8*1), X3
+	VBROADCASTI128 8(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread0<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, (AX)
+	VPSHUFB        spread2<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 256(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread0<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 64(AX)
+	VPSHUFB        spread2<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 320(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread1<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 128(AX)
+	VPSHUFB        spread3<>+0(SB), Y14, Y5
+	VPAND          Y11, Y5, Y5
+	VPCMPEQB       Y11, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 384(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSHUFB        spread1<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 192(AX)
+	VPSHUFB        spread3<>+0(SB), Y14, Y5
+	VPAND          Y12, Y5, Y5
+	VPCMPEQB       Y12, Y5, Y5
+	VPAND          Y13, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 448(AX)
+	ADDQ           $0x00000018, CX
+	ADDQ           $0x00000018, DI
+	ADDQ           $0x00000280, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -768,439 +800,475 @@ TEXT ·unpackQ4_K(SB), NOSPLIT, $0-48
 	VPBROADCASTD X15, Y15
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   64(R9)(DX*1)
-	PREFETCHT0   64(R9)(DX*2)
-	PREFETCHT0   64(R9)(R8*1)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   64(R10)(DX*1)
-	PREFETCHT0   64(R10)(DX*2)
-	PREFETCHT0   64(R10)(R8*1)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   128(R9)(DX*1)
-	PREFETCHT0   128(R9)(DX*2)
-	PREFETCHT0   128(R9)(R8*1)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   128(R10)(DX*1)
-	PREFETCHT0   128(R10)(DX*2)
-	PREFETCHT0   128(R10)(R8*1)
-	VMOVDQU      (CX), X0
-	VINSERTI128  $0x01, (DI), Y0, Y0
-	VMOVDQU      (CX)(DX*1), X1
-	VINSERTI128  $0x01, (DI)(DX*1), Y1, Y1
-	VMOVDQU      (CX)(DX*2), X2
-	VINSERTI128  $0x01, (DI)(DX*2), Y2, Y2
-	VMOVDQU      (CX)(R8*1), X3
-	VINSERTI128  $0x01, (DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	MOVL         $0x0000ffff, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y0, Y4
-	VPSRLD       $0x10, Y0, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VCVTPH2PS    X4, Y8
-	VCVTPH2PS    X5, Y9
-	MOVL         $0x80000000, R9
-	VMOVD        R9, X10
-	VPBROADCASTD X10, Y10
-	VXORPS       Y10, Y9, Y9
-	MOVL         $0x3f3f3f3f, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y1, Y4
-	VPAND        Y12, Y2, Y5
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y3, Y6
-	VPSRLD       $0x04, Y3, Y7
-	VPAND        Y12, Y7, Y7
-	MOVL         $0x30303030, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x02, Y1, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y6, Y6
-	VPSRLD       $0x02, Y2, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y7, Y7
-	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 512(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1152(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1792(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 2432(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3072(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3712(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4352(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4992(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 576(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1216(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1856(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 2496(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3136(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3776(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 4416(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 5056(AX)
-	VMOVDQU      16(CX), X0
-	VINSERTI128  $0x01, 16(DI), Y0, Y0
-	VMOVDQU      16(CX)(DX*1), X1
-	VINSERTI128  $0x01, 16(DI)(DX*1), Y1, Y1
-	VMOVDQU      16(CX)(DX*2), X2
-	VINSERTI128  $0x01, 16(DI)(DX*2), Y2, Y2
-	VMOVDQU      16(CX)(R8*1), X3
-	VINSERTI128  $0x01, 16(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, (AX)
-	VMOVDQU      Y4, 640(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 64(AX)
-	VMOVDQU      Y4, 704(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 128(AX)
-	VMOVDQU      Y4, 768(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 192(AX)
-	VMOVDQU      Y4, 832(AX)
-	VMOVDQU      32(CX), X0
-	VINSERTI128  $0x01, 32(DI), Y0, Y0
-	VMOVDQU      32(CX)(DX*1), X1
-	VINSERTI128  $0x01, 32(DI)(DX*1), Y1, Y1
-	VMOVDQU      32(CX)(DX*2), X2
-	VINSERTI128  $0x01, 32(DI)(DX*2), Y2, Y2
-	VMOVDQU      32(CX)(R8*1), X3
-	VINSERTI128  $0x01, 32(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 256(AX)
-	VMOVDQU      Y4, 896(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 320(AX)
-	VMOVDQU      Y4, 960(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 384(AX)
-	VMOVDQU      Y4, 1024(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 448(AX)
-	VMOVDQU      Y4, 1088(AX)
-	VMOVDQU      48(CX), X0
-	VINSERTI128  $0x01, 48(DI), Y0, Y0
-	VMOVDQU      48(CX)(DX*1), X1
-	VINSERTI128  $0x01, 48(DI)(DX*1), Y1, Y1
-	VMOVDQU      48(CX)(DX*2), X2
-	VINSERTI128  $0x01, 48(DI)(DX*2), Y2, Y2
-	VMOVDQU      48(CX)(R8*1), X3
-	VINSERTI128  $0x01, 48(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 1280(AX)
-	VMOVDQU      Y4, 1920(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 1344(AX)
-	VMOVDQU      Y4, 1984(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 1408(AX)
-	VMOVDQU      Y4, 2048(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 1472(AX)
-	VMOVDQU      Y4, 2112(AX)
-	VMOVDQU      64(CX), X0
-	VINSERTI128  $0x01, 64(DI), Y0, Y0
-	VMOVDQU      64(CX)(DX*1), X1
-	VINSERTI128  $0x01, 64(DI)(DX*1), Y1, Y1
-	VMOVDQU      64(CX)(DX*2), X2
-	VINSERTI128  $0x01, 64(DI)(DX*2), Y2, Y2
-	VMOVDQU      64(CX)(R8*1), X3
-	VINSERTI128  $0x01, 64(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 1536(AX)
-	VMOVDQU      Y4, 2176(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 1600(AX)
-	VMOVDQU      Y4, 2240(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 1664(AX)
-	VMOVDQU      Y4, 2304(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 1728(AX)
-	VMOVDQU      Y4, 2368(AX)
-	VMOVDQU      80(CX), X0
-	VINSERTI128  $0x01, 80(DI), Y0, Y0
-	VMOVDQU      80(CX)(DX*1), X1
-	VINSERTI128  $0x01, 80(DI)(DX*1), Y1, Y1
-	VMOVDQU      80(CX)(DX*2), X2
-	VINSERTI128  $0x01, 80(DI)(DX*2), Y2, Y2
-	VMOVDQU      80(CX)(R8*1), X3
-	VINSERTI128  $0x01, 80(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 2560(AX)
-	VMOVDQU      Y4, 3200(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 2624(AX)
-	VMOVDQU      Y4, 3264(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 2688(AX)
-	VMOVDQU      Y4, 3328(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 2752(AX)
-	VMOVDQU      Y4, 3392(AX)
-	VMOVDQU      96(CX), X0
-	VINSERTI128  $0x01, 96(DI), Y0, Y0
-	VMOVDQU      96(CX)(DX*1), X1
-	VINSERTI128  $0x01, 96(DI)(DX*1), Y1, Y1
-	VMOVDQU      96(CX)(DX*2), X2
-	VINSERTI128  $0x01, 96(DI)(DX*2), Y2, Y2
-	VMOVDQU      96(CX)(R8*1), X3
-	VINSERTI128  $0x01, 96(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 2816(AX)
-	VMOVDQU      Y4, 3456(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 2880(AX)
-	VMOVDQU      Y4, 3520(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 2944(AX)
-	VMOVDQU      Y4, 3584(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 3008(AX)
-	VMOVDQU      Y4, 3648(AX)
-	VMOVDQU      112(CX), X0
-	VINSERTI128  $0x01, 112(DI), Y0, Y0
-	VMOVDQU      112(CX)(DX*1), X1
-	VINSERTI128  $0x01, 112(DI)(DX*1), Y1, Y1
-	VMOVDQU      112(CX)(DX*2), X2
-	VINSERTI128  $0x01, 112(DI)(DX*2), Y2, Y2
-	VMOVDQU      112(CX)(R8*1), X3
-	VINSERTI128  $0x01, 112(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 3840(AX)
-	VMOVDQU      Y4, 4480(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 3904(AX)
-	VMOVDQU      Y4, 4544(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 3968(AX)
-	VMOVDQU      Y4, 4608(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 4032(AX)
-	VMOVDQU      Y4, 4672(AX)
-	VMOVDQU      128(CX), X0
-	VINSERTI128  $0x01, 128(DI), Y0, Y0
-	VMOVDQU      128(CX)(DX*1), X1
-	VINSERTI128  $0x01, 128(DI)(DX*1), Y1, Y1
-	VMOVDQU      128(CX)(DX*2), X2
-	VINSERTI128  $0x01, 128(DI)(DX*2), Y2, Y2
-	VMOVDQU      128(CX)(R8*1), X3
-	VINSERTI128  $0x01, 128(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y0, 4096(AX)
-	VMOVDQU      Y4, 4736(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y1, 4160(AX)
-	VMOVDQU      Y4, 4800(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y2, 4224(AX)
-	VMOVDQU      Y4, 4864(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQU      Y3, 4288(AX)
-	VMOVDQU      Y4, 4928(AX)
-	ADDQ         $0x00000090, CX
-	ADDQ         $0x00000090, DI
-	ADDQ         $0x00001400, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     64(R9)(DX*1)
+	PREFETCHT0     64(R9)(DX*2)
+	PREFETCHT0     64(R9)(R8*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(DX*1)
+	PREFETCHT0     64(R10)(DX*2)
+	PREFETCHT0     64(R10)(R8*1)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     128(R9)(DX*1)
+	PREFETCHT0     128(R9)(DX*2)
+	PREFETCHT0     128(R9)(R8*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(DX*1)
+	PREFETCHT0     128(R10)(DX*2)
+	PREFETCHT0     128(R10)(R8*1)
+	VMOVDQU        (CX), X0
+	VBROADCASTI128 (DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        (CX)(DX*1), X1
+	VBROADCASTI128 (DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        (CX)(DX*2), X2
+	VBROADCASTI128 (DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        (CX)(R8*1), X3
+	VBROADCASTI128 (DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R9
+	VMOVD          R9, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(AX)
+	VMOVDQU        16(CX), X0
+	VBROADCASTI128 16(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        16(CX)(DX*1), X1
+	VBROADCASTI128 16(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        16(CX)(DX*2), X2
+	VBROADCASTI128 16(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        16(CX)(R8*1), X3
+	VBROADCASTI128 16(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, (AX)
+	VMOVDQU        Y4, 640(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQU        Y4, 704(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 128(AX)
+	VMOVDQU        Y4, 768(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 192(AX)
+	VMOVDQU        Y4, 832(AX)
+	VMOVDQU        32(CX), X0
+	VBROADCASTI128 32(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        32(CX)(DX*1), X1
+	VBROADCASTI128 32(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        32(CX)(DX*2), X2
+	VBROADCASTI128 32(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        32(CX)(R8*1), X3
+	VBROADCASTI128 32(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 256(AX)
+	VMOVDQU        Y4, 896(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 320(AX)
+	VMOVDQU        Y4, 960(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 384(AX)
+	VMOVDQU        Y4, 1024(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 448(AX)
+	VMOVDQU        Y4, 1088(AX)
+	VMOVDQU        48(CX), X0
+	VBROADCASTI128 48(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        48(CX)(DX*1), X1
+	VBROADCASTI128 48(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        48(CX)(DX*2), X2
+	VBROADCASTI128 48(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        48(CX)(R8*1), X3
+	VBROADCASTI128 48(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 1280(AX)
+	VMOVDQU        Y4, 1920(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 1344(AX)
+	VMOVDQU        Y4, 1984(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 1408(AX)
+	VMOVDQU        Y4, 2048(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 1472(AX)
+	VMOVDQU        Y4, 2112(AX)
+	VMOVDQU        64(CX), X0
+	VBROADCASTI128 64(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        64(CX)(DX*1), X1
+	VBROADCASTI128 64(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        64(CX)(DX*2), X2
+	VBROADCASTI128 64(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        64(CX)(R8*1), X3
+	VBROADCASTI128 64(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 1536(AX)
+	VMOVDQU        Y4, 2176(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 1600(AX)
+	VMOVDQU        Y4, 2240(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 1664(AX)
+	VMOVDQU        Y4, 2304(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 1728(AX)
+	VMOVDQU        Y4, 2368(AX)
+	VMOVDQU        80(CX), X0
+	VBROADCASTI128 80(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        80(CX)(DX*1), X1
+	VBROADCASTI128 80(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        80(CX)(DX*2), X2
+	VBROADCASTI128 80(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        80(CX)(R8*1), X3
+	VBROADCASTI128 80(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 2560(AX)
+	VMOVDQU        Y4, 3200(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 2624(AX)
+	VMOVDQU        Y4, 3264(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 2688(AX)
+	VMOVDQU        Y4, 3328(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 2752(AX)
+	VMOVDQU        Y4, 3392(AX)
+	VMOVDQU        96(CX), X0
+	VBROADCASTI128 96(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        96(CX)(DX*1), X1
+	VBROADCASTI128 96(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        96(CX)(DX*2), X2
+	VBROADCASTI128 96(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        96(CX)(R8*1), X3
+	VBROADCASTI128 96(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 2816(AX)
+	VMOVDQU        Y4, 3456(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 2880(AX)
+	VMOVDQU        Y4, 3520(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 2944(AX)
+	VMOVDQU        Y4, 3584(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 3008(AX)
+	VMOVDQU        Y4, 3648(AX)
+	VMOVDQU        112(CX), X0
+	VBROADCASTI128 112(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        112(CX)(DX*1), X1
+	VBROADCASTI128 112(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        112(CX)(DX*2), X2
+	VBROADCASTI128 112(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        112(CX)(R8*1), X3
+	VBROADCASTI128 112(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 3840(AX)
+	VMOVDQU        Y4, 4480(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 3904(AX)
+	VMOVDQU        Y4, 4544(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 3968(AX)
+	VMOVDQU        Y4, 4608(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 4032(AX)
+	VMOVDQU        Y4, 4672(AX)
+	VMOVDQU        128(CX), X0
+	VBROADCASTI128 128(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        128(CX)(DX*1), X1
+	VBROADCASTI128 128(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        128(CX)(DX*2), X2
+	VBROADCASTI128 128(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        128(CX)(R8*1), X3
+	VBROADCASTI128 128(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y0, 4096(AX)
+	VMOVDQU        Y4, 4736(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y1, 4160(AX)
+	VMOVDQU        Y4, 4800(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y2, 4224(AX)
+	VMOVDQU        Y4, 4864(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQU        Y3, 4288(AX)
+	VMOVDQU        Y4, 4928(AX)
+	ADDQ           $0x00000090, CX
+	ADDQ           $0x00000090, DI
+	ADDQ           $0x00001400, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -1262,671 +1330,715 @@ TEXT ·unpackQ5_K(SB), NOSPLIT, $0-48
 	VPBROADCASTD X14, Y14
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   64(R9)(DX*1)
-	PREFETCHT0   64(R9)(DX*2)
-	PREFETCHT0   64(R9)(R8*1)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   64(R10)(DX*1)
-	PREFETCHT0   64(R10)(DX*2)
-	PREFETCHT0   64(R10)(R8*1)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   128(R9)(DX*1)
-	PREFETCHT0   128(R9)(DX*2)
-	PREFETCHT0   128(R9)(R8*1)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   128(R10)(DX*1)
-	PREFETCHT0   128(R10)(DX*2)
-	PREFETCHT0   128(R10)(R8*1)
-	VMOVDQU      (CX), X0
-	VINSERTI128  $0x01, (DI), Y0, Y0
-	VMOVDQU      (CX)(DX*1), X1
-	VINSERTI128  $0x01, (DI)(DX*1), Y1, Y1
-	VMOVDQU      (CX)(DX*2), X2
-	VINSERTI128  $0x01, (DI)(DX*2), Y2, Y2
-	VMOVDQU      (CX)(R8*1), X3
-	VINSERTI128  $0x01, (DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	MOVL         $0x0000ffff, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y0, Y4
-	VPSRLD       $0x10, Y0, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VCVTPH2PS    X4, Y8
-	VCVTPH2PS    X5, Y9
-	MOVL         $0x80000000, R9
-	VMOVD        R9, X10
-	VPBROADCASTD X10, Y10
-	VXORPS       Y10, Y9, Y9
-	MOVL         $0x3f3f3f3f, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y1, Y4
-	VPAND        Y12, Y2, Y5
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y3, Y6
-	VPSRLD       $0x04, Y3, Y7
-	VPAND        Y12, Y7, Y7
-	MOVL         $0x30303030, R9
-	VMOVD        R9, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x02, Y1, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y6, Y6
-	VPSRLD       $0x02, Y2, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y7, Y7
-	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 512(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1152(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1792(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 2432(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3072(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3712(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4352(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4992(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 576(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1216(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1856(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 2496(AX)
-	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3136(AX)
-	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3776(AX)
-	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 4416(AX)
-	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 5056(AX)
-	VMOVDQU      16(CX), X4
-	VINSERTI128  $0x01, 16(DI), Y4, Y4
-	VMOVDQU      16(CX)(DX*1), X5
-	VINSERTI128  $0x01, 16(DI)(DX*1), Y5, Y5
-	VMOVDQU      16(CX)(DX*2), X6
-	VINSERTI128  $0x01, 16(DI)(DX*2), Y6, Y6
-	VMOVDQU      16(CX)(R8*1), X7
-	VINSERTI128  $0x01, 16(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      48(CX), X0
-	VINSERTI128  $0x01, 48(DI), Y0, Y0
-	VMOVDQU      48(CX)(DX*1), X1
-	VINSERTI128  $0x01, 48(DI)(DX*1), Y1, Y1
-	VMOVDQU      48(CX)(DX*2), X2
-	VINSERTI128  $0x01, 48(DI)(DX*2), Y2, Y2
-	VMOVDQU      48(CX)(R8*1), X3
-	VINSERTI128  $0x01, 48(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VPSLLW       $0x03, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 640(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 64(AX)
-	VPSLLW       $0x03, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 704(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 128(AX)
-	VPSLLW       $0x03, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 768(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 192(AX)
-	VPSLLW       $0x03, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 832(AX)
-	VMOVDQU      80(CX), X0
-	VINSERTI128  $0x01, 80(DI), Y0, Y0
-	VMOVDQU      80(CX)(DX*1), X1
-	VINSERTI128  $0x01, 80(DI)(DX*1), Y1, Y1
-	VMOVDQU      80(CX)(DX*2), X2
-	VINSERTI128  $0x01, 80(DI)(DX*2), Y2, Y2
-	VMOVDQU      80(CX)(R8*1), X3
-	VINSERTI128  $0x01, 80(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 1280(AX)
-	VPSLLW       $0x01, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 1920(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 1344(AX)
-	VPSLLW       $0x01, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 1984(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 1408(AX)
-	VPSLLW       $0x01, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2048(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 1472(AX)
-	VPSLLW       $0x01, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2112(AX)
-	VMOVDQU      112(CX), X0
-	VINSERTI128  $0x01, 112(DI), Y0, Y0
-	VMOVDQU      112(CX)(DX*1), X1
-	VINSERTI128  $0x01, 112(DI)(DX*1), Y1, Y1
-	VMOVDQU      112(CX)(DX*2), X2
-	VINSERTI128  $0x01, 112(DI)(DX*2), Y2, Y2
-	VMOVDQU      112(CX)(R8*1), X3
-	VINSERTI128  $0x01, 112(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 2560(AX)
-	VPSRLW       $0x01, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3200(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 2624(AX)
-	VPSRLW       $0x01, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3264(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 2688(AX)
-	VPSRLW       $0x01, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3328(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 2752(AX)
-	VPSRLW       $0x01, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3392(AX)
-	VMOVDQU      144(CX), X0
-	VINSERTI128  $0x01, 144(DI), Y0, Y0
-	VMOVDQU      144(CX)(DX*1), X1
-	VINSERTI128  $0x01, 144(DI)(DX*1), Y1, Y1
-	VMOVDQU      144(CX)(DX*2), X2
-	VINSERTI128  $0x01, 144(DI)(DX*2), Y2, Y2
-	VMOVDQU      144(CX)(R8*1), X3
-	VINSERTI128  $0x01, 144(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 3840(AX)
-	VPSRLW       $0x03, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4480(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 3904(AX)
-	VPSRLW       $0x03, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4544(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 3968(AX)
-	VPSRLW       $0x03, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4608(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 4032(AX)
-	VPSRLW       $0x03, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4672(AX)
-	VMOVDQU      32(CX), X4
-	VINSERTI128  $0x01, 32(DI), Y4, Y4
-	VMOVDQU      32(CX)(DX*1), X5
-	VINSERTI128  $0x01, 32(DI)(DX*1), Y5, Y5
-	VMOVDQU      32(CX)(DX*2), X6
-	VINSERTI128  $0x01, 32(DI)(DX*2), Y6, Y6
-	VMOVDQU      32(CX)(R8*1), X7
-	VINSERTI128  $0x01, 32(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      64(CX), X0
-	VINSERTI128  $0x01, 64(DI), Y0, Y0
-	VMOVDQU      64(CX)(DX*1), X1
-	VINSERTI128  $0x01, 64(DI)(DX*1), Y1, Y1
-	VMOVDQU      64(CX)(DX*2), X2
-	VINSERTI128  $0x01, 64(DI)(DX*2), Y2, Y2
-	VMOVDQU      64(CX)(R8*1), X3
-	VINSERTI128  $0x01, 64(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 256(AX)
-	VPSLLW       $0x03, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 896(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 320(AX)
-	VPSLLW       $0x03, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 960(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 384(AX)
-	VPSLLW       $0x03, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 1024(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 448(AX)
-	VPSLLW       $0x03, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 1088(AX)
-	VMOVDQU      96(CX), X0
-	VINSERTI128  $0x01, 96(DI), Y0, Y0
-	VMOVDQU      96(CX)(DX*1), X1
-	VINSERTI128  $0x01, 96(DI)(DX*1), Y1, Y1
-	VMOVDQU      96(CX)(DX*2), X2
-	VINSERTI128  $0x01, 96(DI)(DX*2), Y2, Y2
-	VMOVDQU      96(CX)(R8*1), X3
-	VINSERTI128  $0x01, 96(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 1536(AX)
-	VPSLLW       $0x01, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2176(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 1600(AX)
-	VPSLLW       $0x01, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2240(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 1664(AX)
-	VPSLLW       $0x01, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2304(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 1728(AX)
-	VPSLLW       $0x01, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 2368(AX)
-	VMOVDQU      128(CX), X0
-	VINSERTI128  $0x01, 128(DI), Y0, Y0
-	VMOVDQU      128(CX)(DX*1), X1
-	VINSERTI128  $0x01, 128(DI)(DX*1), Y1, Y1
-	VMOVDQU      128(CX)(DX*2), X2
-	VINSERTI128  $0x01, 128(DI)(DX*2), Y2, Y2
-	VMOVDQU      128(CX)(R8*1), X3
-	VINSERTI128  $0x01, 128(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 2816(AX)
-	VPSRLW       $0x01, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3456(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 2880(AX)
-	VPSRLW       $0x01, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3520(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 2944(AX)
-	VPSRLW       $0x01, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3584(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 3008(AX)
-	VPSRLW       $0x01, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 3648(AX)
-	VMOVDQU      160(CX), X0
-	VINSERTI128  $0x01, 160(DI), Y0, Y0
-	VMOVDQU      160(CX)(DX*1), X1
-	VINSERTI128  $0x01, 160(DI)(DX*1), Y1, Y1
-	VMOVDQU      160(CX)(DX*2), X2
-	VINSERTI128  $0x01, 160(DI)(DX*2), Y2, Y2
-	VMOVDQU      160(CX)(R8*1), X3
-	VINSERTI128  $0x01, 160(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VMOVDQU      Y0, 4096(AX)
-	VPSRLW       $0x03, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4736(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VMOVDQU      Y1, 4160(AX)
-	VPSRLW       $0x03, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4800(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VMOVDQU      Y2, 4224(AX)
-	VPSRLW       $0x03, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4864(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VMOVDQU      Y3, 4288(AX)
-	VPSRLW       $0x03, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      Y4, 4928(AX)
-	ADDQ         $0x000000b0, CX
-	ADDQ         $0x000000b0, DI
-	ADDQ         $0x00001400, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     64(R9)(DX*1)
+	PREFETCHT0     64(R9)(DX*2)
+	PREFETCHT0     64(R9)(R8*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(DX*1)
+	PREFETCHT0     64(R10)(DX*2)
+	PREFETCHT0     64(R10)(R8*1)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     128(R9)(DX*1)
+	PREFETCHT0     128(R9)(DX*2)
+	PREFETCHT0     128(R9)(R8*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(DX*1)
+	PREFETCHT0     128(R10)(DX*2)
+	PREFETCHT0     128(R10)(R8*1)
+	VMOVDQU        (CX), X0
+	VBROADCASTI128 (DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        (CX)(DX*1), X1
+	VBROADCASTI128 (DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        (CX)(DX*2), X2
+	VBROADCASTI128 (DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        (CX)(R8*1), X3
+	VBROADCASTI128 (DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R9
+	VMOVD          R9, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R9
+	VMOVD          R9, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(AX)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(AX)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(AX)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(AX)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(AX)
+	VMOVDQU        16(CX), X4
+	VBROADCASTI128 16(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        16(CX)(DX*1), X5
+	VBROADCASTI128 16(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        16(CX)(DX*2), X6
+	VBROADCASTI128 16(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        16(CX)(R8*1), X7
+	VBROADCASTI128 16(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        48(CX), X0
+	VBROADCASTI128 48(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        48(CX)(DX*1), X1
+	VBROADCASTI128 48(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        48(CX)(DX*2), X2
+	VBROADCASTI128 48(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        48(CX)(R8*1), X3
+	VBROADCASTI128 48(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, (AX)
+	VPSLLW         $0x03, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 640(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 64(AX)
+	VPSLLW         $0x03, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 704(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 128(AX)
+	VPSLLW         $0x03, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 768(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 192(AX)
+	VPSLLW         $0x03, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 832(AX)
+	VMOVDQU        80(CX), X0
+	VBROADCASTI128 80(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        80(CX)(DX*1), X1
+	VBROADCASTI128 80(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        80(CX)(DX*2), X2
+	VBROADCASTI128 80(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        80(CX)(R8*1), X3
+	VBROADCASTI128 80(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 1280(AX)
+	VPSLLW         $0x01, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 1920(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 1344(AX)
+	VPSLLW         $0x01, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 1984(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 1408(AX)
+	VPSLLW         $0x01, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2048(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 1472(AX)
+	VPSLLW         $0x01, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2112(AX)
+	VMOVDQU        112(CX), X0
+	VBROADCASTI128 112(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        112(CX)(DX*1), X1
+	VBROADCASTI128 112(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        112(CX)(DX*2), X2
+	VBROADCASTI128 112(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        112(CX)(R8*1), X3
+	VBROADCASTI128 112(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 2560(AX)
+	VPSRLW         $0x01, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3200(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 2624(AX)
+	VPSRLW         $0x01, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3264(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 2688(AX)
+	VPSRLW         $0x01, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3328(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 2752(AX)
+	VPSRLW         $0x01, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3392(AX)
+	VMOVDQU        144(CX), X0
+	VBROADCASTI128 144(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        144(CX)(DX*1), X1
+	VBROADCASTI128 144(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        144(CX)(DX*2), X2
+	VBROADCASTI128 144(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        144(CX)(R8*1), X3
+	VBROADCASTI128 144(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 3840(AX)
+	VPSRLW         $0x03, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4480(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 3904(AX)
+	VPSRLW         $0x03, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4544(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 3968(AX)
+	VPSRLW         $0x03, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4608(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 4032(AX)
+	VPSRLW         $0x03, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4672(AX)
+	VMOVDQU        32(CX), X4
+	VBROADCASTI128 32(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        32(CX)(DX*1), X5
+	VBROADCASTI128 32(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        32(CX)(DX*2), X6
+	VBROADCASTI128 32(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        32(CX)(R8*1), X7
+	VBROADCASTI128 32(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        64(CX), X0
+	VBROADCASTI128 64(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        64(CX)(DX*1), X1
+	VBROADCASTI128 64(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        64(CX)(DX*2), X2
+	VBROADCASTI128 64(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        64(CX)(R8*1), X3
+	VBROADCASTI128 64(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 256(AX)
+	VPSLLW         $0x03, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 896(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 320(AX)
+	VPSLLW         $0x03, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 960(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 384(AX)
+	VPSLLW         $0x03, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 1024(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 448(AX)
+	VPSLLW         $0x03, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 1088(AX)
+	VMOVDQU        96(CX), X0
+	VBROADCASTI128 96(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        96(CX)(DX*1), X1
+	VBROADCASTI128 96(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        96(CX)(DX*2), X2
+	VBROADCASTI128 96(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        96(CX)(R8*1), X3
+	VBROADCASTI128 96(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 1536(AX)
+	VPSLLW         $0x01, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2176(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 1600(AX)
+	VPSLLW         $0x01, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2240(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 1664(AX)
+	VPSLLW         $0x01, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 1728(AX)
+	VPSLLW         $0x01, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 2368(AX)
+	VMOVDQU        128(CX), X0
+	VBROADCASTI128 128(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        128(CX)(DX*1), X1
+	VBROADCASTI128 128(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        128(CX)(DX*2), X2
+	VBROADCASTI128 128(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        128(CX)(R8*1), X3
+	VBROADCASTI128 128(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 2816(AX)
+	VPSRLW         $0x01, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3456(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 2880(AX)
+	VPSRLW         $0x01, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3520(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 2944(AX)
+	VPSRLW         $0x01, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3584(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 3008(AX)
+	VPSRLW         $0x01, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 3648(AX)
+	VMOVDQU        160(CX), X0
+	VBROADCASTI128 160(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        160(CX)(DX*1), X1
+	VBROADCASTI128 160(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        160(CX)(DX*2), X2
+	VBROADCASTI128 160(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        160(CX)(R8*1), X3
+	VBROADCASTI128 160(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VMOVDQU        Y0, 4096(AX)
+	VPSRLW         $0x03, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4736(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VMOVDQU        Y1, 4160(AX)
+	VPSRLW         $0x03, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4800(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VMOVDQU        Y2, 4224(AX)
+	VPSRLW         $0x03, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4864(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VMOVDQU        Y3, 4288(AX)
+	VPSRLW         $0x03, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VMOVDQU        Y4, 4928(AX)
+	ADDQ           $0x000000b0, CX
+	ADDQ           $0x000000b0, DI
+	ADDQ           $0x00001400, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -1948,761 +2060,813 @@ TEXT ·unpackQ6_K(SB), NOSPLIT, $0-48
 	VPBROADCASTD X14, Y14
 
 step:
-	LEAQ         (CX)(SI*1), R9
-	LEAQ         (DI)(SI*1), R10
-	PREFETCHT0   (R9)
-	PREFETCHT0   (R9)(DX*1)
-	PREFETCHT0   (R9)(DX*2)
-	PREFETCHT0   (R9)(R8*1)
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(DX*1)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   (R10)(R8*1)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   64(R9)(DX*1)
-	PREFETCHT0   64(R9)(DX*2)
-	PREFETCHT0   64(R9)(R8*1)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   64(R10)(DX*1)
-	PREFETCHT0   64(R10)(DX*2)
-	PREFETCHT0   64(R10)(R8*1)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   128(R9)(DX*1)
-	PREFETCHT0   128(R9)(DX*2)
-	PREFETCHT0   128(R9)(R8*1)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   128(R10)(DX*1)
-	PREFETCHT0   128(R10)(DX*2)
-	PREFETCHT0   128(R10)(R8*1)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   192(R9)(DX*1)
-	PREFETCHT0   192(R9)(DX*2)
-	PREFETCHT0   192(R9)(R8*1)
-	PREFETCHT0   192(R10)
-	PREFETCHT0   192(R10)(DX*1)
-	PREFETCHT0   192(R10)(DX*2)
-	PREFETCHT0   192(R10)(R8*1)
-	VPXOR        X13, X13, X13
-	VPINSRW      $0x00, 208(CX), X13, X13
-	VPINSRW      $0x01, 208(CX)(DX*1), X13, X13
-	VPINSRW      $0x02, 208(CX)(DX*2), X13, X13
-	VPINSRW      $0x03, 208(CX)(R8*1), X13, X13
-	VPINSRW      $0x04, 208(DI), X13, X13
-	VPINSRW      $0x05, 208(DI)(DX*1), X13, X13
-	VPINSRW      $0x06, 208(DI)(DX*2), X13, X13
-	VPINSRW      $0x07, 208(DI)(R8*1), X13, X13
-	VCVTPH2PS    X13, Y13
-	VMULPS       twoToMinus24<>+0(SB), Y13, Y13
-	VMOVDQU      192(CX), X0
-	VINSERTI128  $0x01, 192(DI), Y0, Y0
-	VMOVDQU      192(CX)(DX*1), X1
-	VINSERTI128  $0x01, 192(DI)(DX*1), Y1, Y1
-	VMOVDQU      192(CX)(DX*2), X2
-	VINSERTI128  $0x01, 192(DI)(DX*2), Y2, Y2
-	VMOVDQU      192(CX)(R8*1), X3
-	VINSERTI128  $0x01, 192(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSHUFB      byte0to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 512(AX)
-	VPSHUFB      byte1to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 576(AX)
-	VPSHUFB      byte2to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 1152(AX)
-	VPSHUFB      byte3to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 1216(AX)
-	VPSHUFB      byte0to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 1792(AX)
-	VPSHUFB      byte1to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 1856(AX)
-	VPSHUFB      byte2to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 2432(AX)
-	VPSHUFB      byte3to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 2496(AX)
-	VPSHUFB      byte0to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 3072(AX)
-	VPSHUFB      byte1to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 3136(AX)
-	VPSHUFB      byte2to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 3712(AX)
-	VPSHUFB      byte3to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 3776(AX)
-	VPSHUFB      byte0to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 4352(AX)
-	VPSHUFB      byte1to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 4416(AX)
-	VPSHUFB      byte2to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 4992(AX)
-	VPSHUFB      byte3to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y13, Y4
-	VMOVUPS      Y4, 5056(AX)
-	VPBROADCASTQ bias+40(FP), Y12
-	VMOVDQU      128(CX), X4
-	VINSERTI128  $0x01, 128(DI), Y4, Y4
-	VMOVDQU      128(CX)(DX*1), X5
-	VINSERTI128  $0x01, 128(DI)(DX*1), Y5, Y5
-	VMOVDQU      128(CX)(DX*2), X6
-	VINSERTI128  $0x01, 128(DI)(DX*2), Y6, Y6
-	VMOVDQU      128(CX)(R8*1), X7
-	VINSERTI128  $0x01, 128(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      (CX), X0
-	VINSERTI128  $0x01, (DI), Y0, Y0
-	VMOVDQU      (CX)(DX*1), X1
-	VINSERTI128  $0x01, (DI)(DX*1), Y1, Y1
-	VMOVDQU      (CX)(DX*2), X2
-	VINSERTI128  $0x01, (DI)(DX*2), Y2, Y2
-	VMOVDQU      (CX)(R8*1), X3
-	VINSERTI128  $0x01, (DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, (AX)
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1280(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 64(AX)
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1344(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 128(AX)
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1408(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 192(AX)
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1472(AX)
-	VMOVDQU      32(CX), X0
-	VINSERTI128  $0x01, 32(DI), Y0, Y0
-	VMOVDQU      32(CX)(DX*1), X1
-	VINSERTI128  $0x01, 32(DI)(DX*1), Y1, Y1
-	VMOVDQU      32(CX)(DX*2), X2
-	VINSERTI128  $0x01, 32(DI)(DX*2), Y2, Y2
-	VMOVDQU      32(CX)(R8*1), X3
-	VINSERTI128  $0x01, 32(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 640(AX)
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1920(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 704(AX)
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1984(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 768(AX)
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2048(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 832(AX)
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2112(AX)
-	VMOVDQU      144(CX), X4
-	VINSERTI128  $0x01, 144(DI), Y4, Y4
-	VMOVDQU      144(CX)(DX*1), X5
-	VINSERTI128  $0x01, 144(DI)(DX*1), Y5, Y5
-	VMOVDQU      144(CX)(DX*2), X6
-	VINSERTI128  $0x01, 144(DI)(DX*2), Y6, Y6
-	VMOVDQU      144(CX)(R8*1), X7
-	VINSERTI128  $0x01, 144(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      16(CX), X0
-	VINSERTI128  $0x01, 16(DI), Y0, Y0
-	VMOVDQU      16(CX)(DX*1), X1
-	VINSERTI128  $0x01, 16(DI)(DX*1), Y1, Y1
-	VMOVDQU      16(CX)(DX*2), X2
-	VINSERTI128  $0x01, 16(DI)(DX*2), Y2, Y2
-	VMOVDQU      16(CX)(R8*1), X3
-	VINSERTI128  $0x01, 16(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 256(AX)
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1536(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 320(AX)
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1600(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 384(AX)
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1664(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 448(AX)
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 1728(AX)
-	VMOVDQU      48(CX), X0
-	VINSERTI128  $0x01, 48(DI), Y0, Y0
-	VMOVDQU      48(CX)(DX*1), X1
-	VINSERTI128  $0x01, 48(DI)(DX*1), Y1, Y1
-	VMOVDQU      48(CX)(DX*2), X2
-	VINSERTI128  $0x01, 48(DI)(DX*2), Y2, Y2
-	VMOVDQU      48(CX)(R8*1), X3
-	VINSERTI128  $0x01, 48(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 896(AX)
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2176(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 960(AX)
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2240(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 1024(AX)
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2304(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 1088(AX)
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 2368(AX)
-	VMOVDQU      160(CX), X4
-	VINSERTI128  $0x01, 160(DI), Y4, Y4
-	VMOVDQU      160(CX)(DX*1), X5
-	VINSERTI128  $0x01, 160(DI)(DX*1), Y5, Y5
-	VMOVDQU      160(CX)(DX*2), X6
-	VINSERTI128  $0x01, 160(DI)(DX*2), Y6, Y6
-	VMOVDQU      160(CX)(R8*1), X7
-	VINSERTI128  $0x01, 160(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      64(CX), X0
-	VINSERTI128  $0x01, 64(DI), Y0, Y0
-	VMOVDQU      64(CX)(DX*1), X1
-	VINSERTI128  $0x01, 64(DI)(DX*1), Y1, Y1
-	VMOVDQU      64(CX)(DX*2), X2
-	VINSERTI128  $0x01, 64(DI)(DX*2), Y2, Y2
-	VMOVDQU      64(CX)(R8*1), X3
-	VINSERTI128  $0x01, 64(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 2560(AX)
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 3840(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 2624(AX)
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 3904(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 2688(AX)
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 3968(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 2752(AX)
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4032(AX)
-	VMOVDQU      96(CX), X0
-	VINSERTI128  $0x01, 96(DI), Y0, Y0
-	VMOVDQU      96(CX)(DX*1), X1
-	VINSERTI128  $0x01, 96(DI)(DX*1), Y1, Y1
-	VMOVDQU      96(CX)(DX*2), X2
-	VINSERTI128  $0x01, 96(DI)(DX*2), Y2, Y2
-	VMOVDQU      96(CX)(R8*1), X3
-	VINSERTI128  $0x01, 96(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 3200(AX)
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4480(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 3264(AX)
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4544(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 3328(AX)
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4608(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 3392(AX)
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4672(AX)
-	VMOVDQU      176(CX), X4
-	VINSERTI128  $0x01, 176(DI), Y4, Y4
-	VMOVDQU      176(CX)(DX*1), X5
-	VINSERTI128  $0x01, 176(DI)(DX*1), Y5, Y5
-	VMOVDQU      176(CX)(DX*2), X6
-	VINSERTI128  $0x01, 176(DI)(DX*2), Y6, Y6
-	VMOVDQU      176(CX)(R8*1), X7
-	VINSERTI128  $0x01, 176(DI)(R8*1), Y7, Y7
-	VPUNPCKLDQ   Y5, Y4, Y8
-	VPUNPCKHDQ   Y5, Y4, Y9
-	VPUNPCKLDQ   Y7, Y6, Y10
-	VPUNPCKHDQ   Y7, Y6, Y11
-	VPUNPCKLQDQ  Y10, Y8, Y4
-	VPUNPCKHQDQ  Y10, Y8, Y5
-	VPUNPCKLQDQ  Y11, Y9, Y6
-	VPUNPCKHQDQ  Y11, Y9, Y7
-	VMOVDQA      Y4, Y8
-	VMOVDQA      Y5, Y9
-	VMOVDQA      Y6, Y10
-	VMOVDQA      Y7, Y11
-	VMOVDQU      80(CX), X0
-	VINSERTI128  $0x01, 80(DI), Y0, Y0
-	VMOVDQU      80(CX)(DX*1), X1
-	VINSERTI128  $0x01, 80(DI)(DX*1), Y1, Y1
-	VMOVDQU      80(CX)(DX*2), X2
-	VINSERTI128  $0x01, 80(DI)(DX*2), Y2, Y2
-	VMOVDQU      80(CX)(R8*1), X3
-	VINSERTI128  $0x01, 80(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 2816(AX)
-	VMOVDQA      Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4096(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 2880(AX)
-	VMOVDQA      Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4160(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 2944(AX)
-	VMOVDQA      Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4224(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x04, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 3008(AX)
-	VMOVDQA      Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4288(AX)
-	VMOVDQU      112(CX), X0
-	VINSERTI128  $0x01, 112(DI), Y0, Y0
-	VMOVDQU      112(CX)(DX*1), X1
-	VINSERTI128  $0x01, 112(DI)(DX*1), Y1, Y1
-	VMOVDQU      112(CX)(DX*2), X2
-	VINSERTI128  $0x01, 112(DI)(DX*2), Y2, Y2
-	VMOVDQU      112(CX)(R8*1), X3
-	VINSERTI128  $0x01, 112(DI)(R8*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSRLW       $0x04, Y0, Y4
-	VPAND        Y15, Y0, Y0
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y0, Y0
-	VPADDB       Y12, Y0, Y0
-	VMOVDQU      Y0, 3456(AX)
-	VPSRLW       $0x02, Y8, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4736(AX)
-	VPSRLW       $0x04, Y1, Y4
-	VPAND        Y15, Y1, Y1
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y1, Y1
-	VPADDB       Y12, Y1, Y1
-	VMOVDQU      Y1, 3520(AX)
-	VPSRLW       $0x02, Y9, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4800(AX)
-	VPSRLW       $0x04, Y2, Y4
-	VPAND        Y15, Y2, Y2
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y2, Y2
-	VPADDB       Y12, Y2, Y2
-	VMOVDQU      Y2, 3584(AX)
-	VPSRLW       $0x02, Y10, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4864(AX)
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        Y15, Y3, Y3
-	VPAND        Y15, Y4, Y4
-	VPSLLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y3, Y3
-	VPADDB       Y12, Y3, Y3
-	VMOVDQU      Y3, 3648(AX)
-	VPSRLW       $0x02, Y11, Y5
-	VPAND        Y14, Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPADDB       Y12, Y4, Y4
-	VMOVDQU      Y4, 4928(AX)
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x000000d2, DI
-	ADDQ         $0x00001400, AX
-	DECQ         BX
-	JNZ          step
+	LEAQ           (CX)(SI*1), R9
+	LEAQ           (DI)(SI*1), R10
+	PREFETCHT0     (R9)
+	PREFETCHT0     (R9)(DX*1)
+	PREFETCHT0     (R9)(DX*2)
+	PREFETCHT0     (R9)(R8*1)
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(DX*1)
+	PREFETCHT0     (R10)(DX*2)
+	PREFETCHT0     (R10)(R8*1)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     64(R9)(DX*1)
+	PREFETCHT0     64(R9)(DX*2)
+	PREFETCHT0     64(R9)(R8*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(DX*1)
+	PREFETCHT0     64(R10)(DX*2)
+	PREFETCHT0     64(R10)(R8*1)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     128(R9)(DX*1)
+	PREFETCHT0     128(R9)(DX*2)
+	PREFETCHT0     128(R9)(R8*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(DX*1)
+	PREFETCHT0     128(R10)(DX*2)
+	PREFETCHT0     128(R10)(R8*1)
+	PREFETCHT0     192(R9)
+	PREFETCHT0     192(R9)(DX*1)
+	PREFETCHT0     192(R9)(DX*2)
+	PREFETCHT0     192(R9)(R8*1)
+	PREFETCHT0     192(R10)
+	PREFETCHT0     192(R10)(DX*1)
+	PREFETCHT0     192(R10)(DX*2)
+	PREFETCHT0     192(R10)(R8*1)
+	VPXOR          X13, X13, X13
+	VPINSRW        $0x00, 208(CX), X13, X13
+	VPINSRW        $0x01, 208(CX)(DX*1), X13, X13
+	VPINSRW        $0x02, 208(CX)(DX*2), X13, X13
+	VPINSRW        $0x03, 208(CX)(R8*1), X13, X13
+	VPINSRW        $0x04, 208(DI), X13, X13
+	VPINSRW        $0x05, 208(DI)(DX*1), X13, X13
+	VPINSRW        $0x06, 208(DI)(DX*2), X13, X13
+	VPINSRW        $0x07, 208(DI)(R8*1), X13, X13
+	VCVTPH2PS      X13, Y13
+	VMULPS         twoToMinus24<>+0(SB), Y13, Y13
+	VMOVDQU        192(CX), X0
+	VBROADCASTI128 192(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        192(CX)(DX*1), X1
+	VBROADCASTI128 192(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        192(CX)(DX*2), X2
+	VBROADCASTI128 192(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        192(CX)(R8*1), X3
+	VBROADCASTI128 192(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        byte0to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 512(AX)
+	VPSHUFB        byte1to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 576(AX)
+	VPSHUFB        byte2to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 1152(AX)
+	VPSHUFB        byte3to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 1216(AX)
+	VPSHUFB        byte0to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 1792(AX)
+	VPSHUFB        byte1to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 1856(AX)
+	VPSHUFB        byte2to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 2432(AX)
+	VPSHUFB        byte3to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 2496(AX)
+	VPSHUFB        byte0to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 3072(AX)
+	VPSHUFB        byte1to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 3136(AX)
+	VPSHUFB        byte2to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 3712(AX)
+	VPSHUFB        byte3to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 3776(AX)
+	VPSHUFB        byte0to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 4352(AX)
+	VPSHUFB        byte1to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 4416(AX)
+	VPSHUFB        byte2to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 4992(AX)
+	VPSHUFB        byte3to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y13, Y4
+	VMOVUPS        Y4, 5056(AX)
+	VPBROADCASTQ   bias+40(FP), Y12
+	VMOVDQU        128(CX), X4
+	VBROADCASTI128 128(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        128(CX)(DX*1), X5
+	VBROADCASTI128 128(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        128(CX)(DX*2), X6
+	VBROADCASTI128 128(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        128(CX)(R8*1), X7
+	VBROADCASTI128 128(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        (CX), X0
+	VBROADCASTI128 (DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        (CX)(DX*1), X1
+	VBROADCASTI128 (DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        (CX)(DX*2), X2
+	VBROADCASTI128 (DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        (CX)(R8*1), X3
+	VBROADCASTI128 (DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, (AX)
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1280(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1344(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 128(AX)
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1408(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 192(AX)
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1472(AX)
+	VMOVDQU        32(CX), X0
+	VBROADCASTI128 32(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        32(CX)(DX*1), X1
+	VBROADCASTI128 32(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        32(CX)(DX*2), X2
+	VBROADCASTI128 32(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        32(CX)(R8*1), X3
+	VBROADCASTI128 32(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 640(AX)
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1920(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 704(AX)
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1984(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 768(AX)
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2048(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 832(AX)
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2112(AX)
+	VMOVDQU        144(CX), X4
+	VBROADCASTI128 144(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        144(CX)(DX*1), X5
+	VBROADCASTI128 144(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        144(CX)(DX*2), X6
+	VBROADCASTI128 144(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        144(CX)(R8*1), X7
+	VBROADCASTI128 144(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        16(CX), X0
+	VBROADCASTI128 16(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        16(CX)(DX*1), X1
+	VBROADCASTI128 16(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        16(CX)(DX*2), X2
+	VBROADCASTI128 16(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        16(CX)(R8*1), X3
+	VBROADCASTI128 16(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 256(AX)
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1536(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 320(AX)
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1600(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 384(AX)
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1664(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 448(AX)
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 1728(AX)
+	VMOVDQU        48(CX), X0
+	VBROADCASTI128 48(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        48(CX)(DX*1), X1
+	VBROADCASTI128 48(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        48(CX)(DX*2), X2
+	VBROADCASTI128 48(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        48(CX)(R8*1), X3
+	VBROADCASTI128 48(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 896(AX)
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2176(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 960(AX)
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2240(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 1024(AX)
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2304(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 1088(AX)
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 2368(AX)
+	VMOVDQU        160(CX), X4
+	VBROADCASTI128 160(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        160(CX)(DX*1), X5
+	VBROADCASTI128 160(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        160(CX)(DX*2), X6
+	VBROADCASTI128 160(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        160(CX)(R8*1), X7
+	VBROADCASTI128 160(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        64(CX), X0
+	VBROADCASTI128 64(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        64(CX)(DX*1), X1
+	VBROADCASTI128 64(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        64(CX)(DX*2), X2
+	VBROADCASTI128 64(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        64(CX)(R8*1), X3
+	VBROADCASTI128 64(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 2560(AX)
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 3840(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 2624(AX)
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 3904(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 2688(AX)
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 3968(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 2752(AX)
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4032(AX)
+	VMOVDQU        96(CX), X0
+	VBROADCASTI128 96(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        96(CX)(DX*1), X1
+	VBROADCASTI128 96(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        96(CX)(DX*2), X2
+	VBROADCASTI128 96(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        96(CX)(R8*1), X3
+	VBROADCASTI128 96(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 3200(AX)
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4480(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 3264(AX)
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4544(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 3328(AX)
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4608(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 3392(AX)
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4672(AX)
+	VMOVDQU        176(CX), X4
+	VBROADCASTI128 176(DI), Y8
+	VPBLENDD       $0xf0, Y8, Y4, Y4
+	VMOVDQU        176(CX)(DX*1), X5
+	VBROADCASTI128 176(DI)(DX*1), Y9
+	VPBLENDD       $0xf0, Y9, Y5, Y5
+	VMOVDQU        176(CX)(DX*2), X6
+	VBROADCASTI128 176(DI)(DX*2), Y10
+	VPBLENDD       $0xf0, Y10, Y6, Y6
+	VMOVDQU        176(CX)(R8*1), X7
+	VBROADCASTI128 176(DI)(R8*1), Y11
+	VPBLENDD       $0xf0, Y11, Y7, Y7
+	VPUNPCKLDQ     Y5, Y4, Y8
+	VPUNPCKHDQ     Y5, Y4, Y9
+	VPUNPCKLDQ     Y7, Y6, Y10
+	VPUNPCKHDQ     Y7, Y6, Y11
+	VPUNPCKLQDQ    Y10, Y8, Y4
+	VPUNPCKHQDQ    Y10, Y8, Y5
+	VPUNPCKLQDQ    Y11, Y9, Y6
+	VPUNPCKHQDQ    Y11, Y9, Y7
+	VMOVDQA        Y4, Y8
+	VMOVDQA        Y5, Y9
+	VMOVDQA        Y6, Y10
+	VMOVDQA        Y7, Y11
+	VMOVDQU        80(CX), X0
+	VBROADCASTI128 80(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        80(CX)(DX*1), X1
+	VBROADCASTI128 80(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        80(CX)(DX*2), X2
+	VBROADCASTI128 80(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        80(CX)(R8*1), X3
+	VBROADCASTI128 80(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 2816(AX)
+	VMOVDQA        Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4096(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 2880(AX)
+	VMOVDQA        Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4160(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 2944(AX)
+	VMOVDQA        Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4224(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x04, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 3008(AX)
+	VMOVDQA        Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4288(AX)
+	VMOVDQU        112(CX), X0
+	VBROADCASTI128 112(DI), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        112(CX)(DX*1), X1
+	VBROADCASTI128 112(DI)(DX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        112(CX)(DX*2), X2
+	VBROADCASTI128 112(DI)(DX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        112(CX)(R8*1), X3
+	VBROADCASTI128 112(DI)(R8*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSRLW         $0x04, Y0, Y4
+	VPAND          Y15, Y0, Y0
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y0, Y0
+	VPADDB         Y12, Y0, Y0
+	VMOVDQU        Y0, 3456(AX)
+	VPSRLW         $0x02, Y8, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4736(AX)
+	VPSRLW         $0x04, Y1, Y4
+	VPAND          Y15, Y1, Y1
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y1, Y1
+	VPADDB         Y12, Y1, Y1
+	VMOVDQU        Y1, 3520(AX)
+	VPSRLW         $0x02, Y9, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4800(AX)
+	VPSRLW         $0x04, Y2, Y4
+	VPAND          Y15, Y2, Y2
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y2, Y2
+	VPADDB         Y12, Y2, Y2
+	VMOVDQU        Y2, 3584(AX)
+	VPSRLW         $0x02, Y10, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4864(AX)
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          Y15, Y3, Y3
+	VPAND          Y15, Y4, Y4
+	VPSLLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y3, Y3
+	VPADDB         Y12, Y3, Y3
+	VMOVDQU        Y3, 3648(AX)
+	VPSRLW         $0x02, Y11, Y5
+	VPAND          Y14, Y5, Y5
+	VPOR           Y5, Y4, Y4
+	VPADDB         Y12, Y4, Y4
+	VMOVDQU        Y4, 4928(AX)
+	ADDQ           $0x000000d2, CX
+	ADDQ           $0x000000d2, DI
+	ADDQ           $0x00001400, AX
+	DECQ           BX
+	JNZ            step
 	VZEROUPPER
 	RET
 
@@ -9342,13 +9506,17 @@ step:
 	PREFETCHT0     128(R11)(BX*1)
 	VMOVUPS        Y15, (R9)
 	VMOVDQU        (AX), X0
-	VINSERTI128    $0x01, (DX), Y0, Y0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        (AX)(CX*1), X1
-	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        (AX)(CX*2), X2
-	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        (AX)(BX*1), X3
-	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -9948,13 +10116,17 @@ step:
 	VMOVUPS        Y7, (R10)
 	VMOVUPS        Y6, 32(R10)
 	VMOVDQU        (AX), X0
-	VINSERTI128    $0x01, (DX), Y0, Y0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        (AX)(CX*1), X1
-	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        (AX)(CX*2), X2
-	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        (AX)(BX*1), X3
-	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -10863,13 +11035,17 @@ step:
 	PREFETCHT0     128(R13)(CX*2)
 	PREFETCHT0     128(R13)(BX*1)
 	VMOVDQU        (AX), X0
-	VINSERTI128    $0x01, (DX), Y0, Y0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        (AX)(CX*1), X1
-	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        (AX)(CX*2), X2
-	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        (AX)(BX*1), X3
-	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -12259,835 +12435,839 @@ TEXT ·directQ5_Kx1(SB), NOSPLIT, $0-64
 	VMOVAPS      Y13, Y15
 
 step:
-	LEAQ         (AX)(R8*1), R10
-	LEAQ         (DX)(R8*1), R11
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(CX*1)
-	PREFETCHT0   (R10)(CX*2)
-	PREFETCHT0   (R10)(BX*1)
-	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(CX*1)
-	PREFETCHT0   (R11)(CX*2)
-	PREFETCHT0   (R11)(BX*1)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   64(R10)(CX*1)
-	PREFETCHT0   64(R10)(CX*2)
-	PREFETCHT0   64(R10)(BX*1)
-	PREFETCHT0   64(R11)
-	PREFETCHT0   64(R11)(CX*1)
-	PREFETCHT0   64(R11)(CX*2)
-	PREFETCHT0   64(R11)(BX*1)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   128(R10)(CX*1)
-	PREFETCHT0   128(R10)(CX*2)
-	PREFETCHT0   128(R10)(BX*1)
-	PREFETCHT0   128(R11)
-	PREFETCHT0   128(R11)(CX*1)
-	PREFETCHT0   128(R11)(CX*2)
-	PREFETCHT0   128(R11)(BX*1)
-	VMOVUPS      Y15, (R9)
-	VMOVDQU      (AX), X0
-	VINSERTI128  $0x01, (DX), Y0, Y0
-	VMOVDQU      (AX)(CX*1), X1
-	VINSERTI128  $0x01, (DX)(CX*1), Y1, Y1
-	VMOVDQU      (AX)(CX*2), X2
-	VINSERTI128  $0x01, (DX)(CX*2), Y2, Y2
-	VMOVDQU      (AX)(BX*1), X3
-	VINSERTI128  $0x01, (DX)(BX*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	MOVL         $0x0000ffff, R10
-	VMOVD        R10, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y0, Y4
-	VPSRLD       $0x10, Y0, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VCVTPH2PS    X4, Y8
-	VCVTPH2PS    X5, Y9
-	MOVL         $0x80000000, R10
-	VMOVD        R10, X10
-	VPBROADCASTD X10, Y10
-	VXORPS       Y10, Y9, Y9
-	MOVL         $0x3f3f3f3f, R10
-	VMOVD        R10, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y1, Y4
-	VPAND        Y12, Y2, Y5
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X12
-	VPBROADCASTD X12, Y12
-	VPAND        Y12, Y3, Y6
-	VPSRLD       $0x04, Y3, Y7
-	VPAND        Y12, Y7, Y7
-	MOVL         $0x30303030, R10
-	VMOVD        R10, X12
-	VPBROADCASTD X12, Y12
-	VPSRLD       $0x02, Y1, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y6, Y6
-	VPSRLD       $0x02, Y2, Y0
-	VPAND        Y12, Y0, Y0
-	VPOR         Y0, Y7, Y7
-	VPSHUFB      byte0to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 512(R9)
-	VPSHUFB      byte1to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1152(R9)
-	VPSHUFB      byte2to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 1792(R9)
-	VPSHUFB      byte3to0<>+0(SB), Y4, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 2432(R9)
-	VPSHUFB      byte0to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3072(R9)
-	VPSHUFB      byte1to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 3712(R9)
-	VPSHUFB      byte2to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4352(R9)
-	VPSHUFB      byte3to0<>+0(SB), Y6, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y8, Y0
-	VMOVUPS      Y0, 4992(R9)
-	VPSHUFB      byte0to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 576(R9)
-	VPSHUFB      byte1to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1216(R9)
-	VPSHUFB      byte2to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 1856(R9)
-	VPSHUFB      byte3to0<>+0(SB), Y5, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 2496(R9)
-	VPSHUFB      byte0to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3136(R9)
-	VPSHUFB      byte1to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 3776(R9)
-	VPSHUFB      byte2to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 4416(R9)
-	VPSHUFB      byte3to0<>+0(SB), Y7, Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y0, Y9, Y0
-	VMOVUPS      Y0, 5056(R9)
-	VMOVUPS      (R9), Y15
-	VMOVDQU      (SI), Y12
-	VMOVDQU      48(SI), Y13
-	VMOVDQU      48(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      16(AX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      16(AX), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      48(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y11
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y11, Y1, Y1
-	VMOVDQU      48(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      48(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      48(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      16(DX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      16(DX), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      48(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y11
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y11, Y7, Y7
-	VMOVDQU      48(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      48(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSLLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VPERM2I128   $0x21, Y6, Y0, Y10
-	VPBLENDD     $0xf0, Y6, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 32(SI), Y9
-	VMULPS       512(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VBROADCASTSS 36(SI), Y9
-	VFMADD231PS  576(R9), Y9, Y15
-	VPERM2I128   $0x21, Y7, Y1, Y10
-	VPBLENDD     $0xf0, Y7, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS 80(SI), Y9
-	VMULPS       1152(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VBROADCASTSS 84(SI), Y9
-	VFMADD231PS  1216(R9), Y9, Y15
-	VMOVDQU      96(SI), Y12
-	VMOVDQU      144(SI), Y13
-	VMOVDQU      80(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      16(AX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      16(AX), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      80(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y11
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y11, Y1, Y1
-	VMOVDQU      80(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      80(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      80(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      16(DX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      16(DX), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      80(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y11
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y11, Y7, Y7
-	VMOVDQU      80(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      80(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSLLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VPERM2I128   $0x21, Y6, Y0, Y10
-	VPBLENDD     $0xf0, Y6, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 128(SI), Y9
-	VMULPS       1792(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VBROADCASTSS 132(SI), Y9
-	VFMADD231PS  1856(R9), Y9, Y15
-	VPERM2I128   $0x21, Y7, Y1, Y10
-	VPBLENDD     $0xf0, Y7, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS 176(SI), Y9
-	VMULPS       2432(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VBROADCASTSS 180(SI), Y9
-	VFMADD231PS  2496(R9), Y9, Y15
-	VMOVDQU      192(SI), Y12
-	VMOVDQU      240(SI), Y13
-	VMOVDQU      112(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      16(AX), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      16(AX), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      112(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y11
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y11, Y1, Y1
-	VMOVDQU      112(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      112(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      112(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      16(DX), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      16(DX), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      112(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y11
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y11, Y7, Y7
-	VMOVDQU      112(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      112(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSRLW       $0x01, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VPERM2I128   $0x21, Y6, Y0, Y10
-	VPBLENDD     $0xf0, Y6, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 224(SI), Y9
-	VMULPS       3072(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VBROADCASTSS 228(SI), Y9
-	VFMADD231PS  3136(R9), Y9, Y15
-	VPERM2I128   $0x21, Y7, Y1, Y10
-	VPBLENDD     $0xf0, Y7, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS 272(SI), Y9
-	VMULPS       3712(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VBROADCASTSS 276(SI), Y9
-	VFMADD231PS  3776(R9), Y9, Y15
-	VMOVDQU      288(SI), Y12
-	VMOVDQU      336(SI), Y13
-	VMOVDQU      144(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      16(AX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      16(AX), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      144(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(AX)(CX*1), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y11
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y11, Y1, Y1
-	VMOVDQU      144(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(AX)(CX*2), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      144(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(AX)(BX*1), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      144(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      16(DX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      16(DX), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      144(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      16(DX)(CX*1), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y11
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y11, Y7, Y7
-	VMOVDQU      144(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      16(DX)(CX*2), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      144(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      16(DX)(BX*1), Y10
-	VPSRLW       $0x03, Y10, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y11
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y11, Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VPERM2I128   $0x21, Y6, Y0, Y10
-	VPBLENDD     $0xf0, Y6, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 320(SI), Y9
-	VMULPS       4352(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VBROADCASTSS 324(SI), Y9
-	VFMADD231PS  4416(R9), Y9, Y15
-	VPERM2I128   $0x21, Y7, Y1, Y10
-	VPBLENDD     $0xf0, Y7, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS 368(SI), Y9
-	VMULPS       4992(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VBROADCASTSS 372(SI), Y9
-	VFMADD231PS  5056(R9), Y9, Y15
-	ADDQ         $0x000000b0, AX
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x00000180, SI
-	DECQ         DI
-	JNZ          step
-	MOVQ         dst+0(FP), AX
-	VMOVUPS      Y15, (AX)
+	LEAQ           (AX)(R8*1), R10
+	LEAQ           (DX)(R8*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(CX*1)
+	PREFETCHT0     64(R10)(CX*2)
+	PREFETCHT0     64(R10)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(CX*1)
+	PREFETCHT0     128(R10)(CX*2)
+	PREFETCHT0     128(R10)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	VMOVUPS        Y15, (R9)
+	VMOVDQU        (AX), X0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        (AX)(CX*1), X1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        (AX)(CX*2), X2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        (AX)(BX*1), X3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	MOVL           $0x0000ffff, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y0, Y4
+	VPSRLD         $0x10, Y0, Y5
+	VPACKUSDW      Y5, Y4, Y4
+	VPERMQ         $0xd8, Y4, Y4
+	VEXTRACTI128   $0x01, Y4, X5
+	VCVTPH2PS      X4, Y8
+	VCVTPH2PS      X5, Y9
+	MOVL           $0x80000000, R10
+	VMOVD          R10, X10
+	VPBROADCASTD   X10, Y10
+	VXORPS         Y10, Y9, Y9
+	MOVL           $0x3f3f3f3f, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y1, Y4
+	VPAND          Y12, Y2, Y5
+	MOVL           $0x0f0f0f0f, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPAND          Y12, Y3, Y6
+	VPSRLD         $0x04, Y3, Y7
+	VPAND          Y12, Y7, Y7
+	MOVL           $0x30303030, R10
+	VMOVD          R10, X12
+	VPBROADCASTD   X12, Y12
+	VPSRLD         $0x02, Y1, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y6, Y6
+	VPSRLD         $0x02, Y2, Y0
+	VPAND          Y12, Y0, Y0
+	VPOR           Y0, Y7, Y7
+	VPSHUFB        byte0to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 512(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1152(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 1792(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y4, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 2432(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3072(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 3712(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4352(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y6, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y8, Y0
+	VMOVUPS        Y0, 4992(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 576(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1216(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 1856(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y5, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 2496(R9)
+	VPSHUFB        byte0to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3136(R9)
+	VPSHUFB        byte1to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 3776(R9)
+	VPSHUFB        byte2to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 4416(R9)
+	VPSHUFB        byte3to0<>+0(SB), Y7, Y0
+	VCVTDQ2PS      Y0, Y0
+	VMULPS         Y0, Y9, Y0
+	VMOVUPS        Y0, 5056(R9)
+	VMOVUPS        (R9), Y15
+	VMOVDQU        (SI), Y12
+	VMOVDQU        48(SI), Y13
+	VMOVDQU        48(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        16(AX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        16(AX), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        48(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y11
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y11, Y1, Y1
+	VMOVDQU        48(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        48(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        48(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        16(DX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        16(DX), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        48(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y11
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y11, Y7, Y7
+	VMOVDQU        48(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        48(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSLLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPERM2I128     $0x21, Y6, Y0, Y10
+	VPBLENDD       $0xf0, Y6, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y9
+	VMULPS         512(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   36(SI), Y9
+	VFMADD231PS    576(R9), Y9, Y15
+	VPERM2I128     $0x21, Y7, Y1, Y10
+	VPBLENDD       $0xf0, Y7, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   80(SI), Y9
+	VMULPS         1152(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   84(SI), Y9
+	VFMADD231PS    1216(R9), Y9, Y15
+	VMOVDQU        96(SI), Y12
+	VMOVDQU        144(SI), Y13
+	VMOVDQU        80(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        16(AX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        16(AX), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        80(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y11
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y11, Y1, Y1
+	VMOVDQU        80(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        80(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        80(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        16(DX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        16(DX), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        80(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y11
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y11, Y7, Y7
+	VMOVDQU        80(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        80(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSLLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPERM2I128     $0x21, Y6, Y0, Y10
+	VPBLENDD       $0xf0, Y6, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   128(SI), Y9
+	VMULPS         1792(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   132(SI), Y9
+	VFMADD231PS    1856(R9), Y9, Y15
+	VPERM2I128     $0x21, Y7, Y1, Y10
+	VPBLENDD       $0xf0, Y7, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   176(SI), Y9
+	VMULPS         2432(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   180(SI), Y9
+	VFMADD231PS    2496(R9), Y9, Y15
+	VMOVDQU        192(SI), Y12
+	VMOVDQU        240(SI), Y13
+	VMOVDQU        112(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        16(AX), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        16(AX), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        112(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y11
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y11, Y1, Y1
+	VMOVDQU        112(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        112(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        112(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        16(DX), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        16(DX), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        112(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y11
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y11, Y7, Y7
+	VMOVDQU        112(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        112(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSRLW         $0x01, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPERM2I128     $0x21, Y6, Y0, Y10
+	VPBLENDD       $0xf0, Y6, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y9
+	VMULPS         3072(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   228(SI), Y9
+	VFMADD231PS    3136(R9), Y9, Y15
+	VPERM2I128     $0x21, Y7, Y1, Y10
+	VPBLENDD       $0xf0, Y7, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   272(SI), Y9
+	VMULPS         3712(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   276(SI), Y9
+	VFMADD231PS    3776(R9), Y9, Y15
+	VMOVDQU        288(SI), Y12
+	VMOVDQU        336(SI), Y13
+	VMOVDQU        144(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        16(AX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        16(AX), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        144(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(AX)(CX*1), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y11
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y11, Y1, Y1
+	VMOVDQU        144(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(AX)(CX*2), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        144(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(AX)(BX*1), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        144(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        16(DX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        16(DX), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        144(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        16(DX)(CX*1), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y11
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y11, Y7, Y7
+	VMOVDQU        144(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        16(DX)(CX*2), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        144(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        16(DX)(BX*1), Y10
+	VPSRLW         $0x03, Y10, Y10
+	VPAND          sixteens<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y11
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y11, Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VPERM2I128     $0x21, Y6, Y0, Y10
+	VPBLENDD       $0xf0, Y6, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   320(SI), Y9
+	VMULPS         4352(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VBROADCASTSS   324(SI), Y9
+	VFMADD231PS    4416(R9), Y9, Y15
+	VPERM2I128     $0x21, Y7, Y1, Y10
+	VPBLENDD       $0xf0, Y7, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VBROADCASTSS   368(SI), Y9
+	VMULPS         4992(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VBROADCASTSS   372(SI), Y9
+	VFMADD231PS    5056(R9), Y9, Y15
+	ADDQ           $0x000000b0, AX
+	ADDQ           $0x000000b0, DX
+	ADDQ           $0x00000180, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y15, (AX)
 	VZEROUPPER
 	RET
 
@@ -13141,13 +13321,17 @@ step:
 	VMOVUPS        Y7, (R10)
 	VMOVUPS        Y6, 32(R10)
 	VMOVDQU        (AX), X0
-	VINSERTI128    $0x01, (DX), Y0, Y0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        (AX)(CX*1), X1
-	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        (AX)(CX*2), X2
-	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        (AX)(BX*1), X3
-	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -14384,13 +14568,17 @@ step:
 	PREFETCHT0     128(R13)(CX*2)
 	PREFETCHT0     128(R13)(BX*1)
 	VMOVDQU        (AX), X0
-	VINSERTI128    $0x01, (DX), Y0, Y0
+	VBROADCASTI128 (DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        (AX)(CX*1), X1
-	VINSERTI128    $0x01, (DX)(CX*1), Y1, Y1
+	VBROADCASTI128 (DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        (AX)(CX*2), X2
-	VINSERTI128    $0x01, (DX)(CX*2), Y2, Y2
+	VBROADCASTI128 (DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        (AX)(BX*1), X3
-	VINSERTI128    $0x01, (DX)(BX*1), Y3, Y3
+	VBROADCASTI128 (DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -16140,908 +16328,912 @@ TEXT ·directQ6_Kx1(SB), NOSPLIT, $0-64
 	VMOVAPS      Y13, Y15
 
 step:
-	LEAQ         (AX)(R8*1), R10
-	LEAQ         (DX)(R8*1), R11
-	PREFETCHT0   (R10)
-	PREFETCHT0   (R10)(CX*1)
-	PREFETCHT0   (R10)(CX*2)
-	PREFETCHT0   (R10)(BX*1)
-	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(CX*1)
-	PREFETCHT0   (R11)(CX*2)
-	PREFETCHT0   (R11)(BX*1)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   64(R10)(CX*1)
-	PREFETCHT0   64(R10)(CX*2)
-	PREFETCHT0   64(R10)(BX*1)
-	PREFETCHT0   64(R11)
-	PREFETCHT0   64(R11)(CX*1)
-	PREFETCHT0   64(R11)(CX*2)
-	PREFETCHT0   64(R11)(BX*1)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   128(R10)(CX*1)
-	PREFETCHT0   128(R10)(CX*2)
-	PREFETCHT0   128(R10)(BX*1)
-	PREFETCHT0   128(R11)
-	PREFETCHT0   128(R11)(CX*1)
-	PREFETCHT0   128(R11)(CX*2)
-	PREFETCHT0   128(R11)(BX*1)
-	PREFETCHT0   192(R10)
-	PREFETCHT0   192(R10)(CX*1)
-	PREFETCHT0   192(R10)(CX*2)
-	PREFETCHT0   192(R10)(BX*1)
-	PREFETCHT0   192(R11)
-	PREFETCHT0   192(R11)(CX*1)
-	PREFETCHT0   192(R11)(CX*2)
-	PREFETCHT0   192(R11)(BX*1)
-	VMOVUPS      Y15, (R9)
-	VPXOR        X12, X12, X12
-	VPINSRW      $0x00, 208(AX), X12, X12
-	VPINSRW      $0x01, 208(AX)(CX*1), X12, X12
-	VPINSRW      $0x02, 208(AX)(CX*2), X12, X12
-	VPINSRW      $0x03, 208(AX)(BX*1), X12, X12
-	VPINSRW      $0x04, 208(DX), X12, X12
-	VPINSRW      $0x05, 208(DX)(CX*1), X12, X12
-	VPINSRW      $0x06, 208(DX)(CX*2), X12, X12
-	VPINSRW      $0x07, 208(DX)(BX*1), X12, X12
-	VCVTPH2PS    X12, Y12
-	VMULPS       twoToMinus24<>+0(SB), Y12, Y12
-	VMOVDQU      192(AX), X0
-	VINSERTI128  $0x01, 192(DX), Y0, Y0
-	VMOVDQU      192(AX)(CX*1), X1
-	VINSERTI128  $0x01, 192(DX)(CX*1), Y1, Y1
-	VMOVDQU      192(AX)(CX*2), X2
-	VINSERTI128  $0x01, 192(DX)(CX*2), Y2, Y2
-	VMOVDQU      192(AX)(BX*1), X3
-	VINSERTI128  $0x01, 192(DX)(BX*1), Y3, Y3
-	VPUNPCKLDQ   Y1, Y0, Y4
-	VPUNPCKHDQ   Y1, Y0, Y5
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y7
-	VPUNPCKLQDQ  Y6, Y4, Y0
-	VPUNPCKHQDQ  Y6, Y4, Y1
-	VPUNPCKLQDQ  Y7, Y5, Y2
-	VPUNPCKHQDQ  Y7, Y5, Y3
-	VPSHUFB      byte0to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 512(R9)
-	VPSHUFB      byte1to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 576(R9)
-	VPSHUFB      byte2to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1152(R9)
-	VPSHUFB      byte3to3<>+0(SB), Y0, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1216(R9)
-	VPSHUFB      byte0to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1792(R9)
-	VPSHUFB      byte1to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 1856(R9)
-	VPSHUFB      byte2to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 2432(R9)
-	VPSHUFB      byte3to3<>+0(SB), Y1, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 2496(R9)
-	VPSHUFB      byte0to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3072(R9)
-	VPSHUFB      byte1to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3136(R9)
-	VPSHUFB      byte2to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3712(R9)
-	VPSHUFB      byte3to3<>+0(SB), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 3776(R9)
-	VPSHUFB      byte0to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4352(R9)
-	VPSHUFB      byte1to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4416(R9)
-	VPSHUFB      byte2to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 4992(R9)
-	VPSHUFB      byte3to3<>+0(SB), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y4, Y12, Y4
-	VMOVUPS      Y4, 5056(R9)
-	VMOVUPS      (R9), Y15
-	VMOVDQU      (SI), Y12
-	VMOVDQU      96(SI), Y13
-	VMOVDQU      (AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      128(AX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      128(AX), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      (AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      128(AX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      128(AX)(CX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y10
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      (AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      128(AX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      128(AX)(CX*2), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      (AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      128(AX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      128(AX)(BX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VMOVDQU      (DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      128(DX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      128(DX), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      (DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      128(DX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      128(DX)(CX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y10
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VMOVDQU      (DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      128(DX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      128(DX)(CX*2), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      (DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      128(DX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      128(DX)(BX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDD       Y10, Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDD       Y10, Y7, Y7
-	VPERM2I128   $0x31, Y6, Y0, Y4
-	VPERM2I128   $0x20, Y6, Y0, Y0
-	VPBROADCASTD 44(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 32(SI), Y9
-	VMULPS       512(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VPBROADCASTD 40(SI), Y8
-	VPBROADCASTD 44(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 32(SI), Y9
-	VMULPS       576(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	VPERM2I128   $0x31, Y7, Y1, Y4
-	VPERM2I128   $0x20, Y7, Y1, Y1
-	VPBROADCASTD 140(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VMOVUPS      Y1, 640(R9)
-	VPBROADCASTD 136(SI), Y8
-	VPBROADCASTD 140(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVUPS      Y4, 672(R9)
-	VMOVDQU      48(SI), Y12
-	VMOVDQU      144(SI), Y13
-	VMOVDQU      32(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      128(AX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      128(AX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      32(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      128(AX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      128(AX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y10
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      32(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      128(AX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      128(AX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      32(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      128(AX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      128(AX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VMOVDQU      32(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      128(DX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      128(DX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      32(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      128(DX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      128(DX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y10
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VMOVDQU      32(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      128(DX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      128(DX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      32(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      128(DX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      128(DX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDD       Y10, Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDD       Y10, Y7, Y7
-	VPERM2I128   $0x31, Y6, Y0, Y4
-	VPERM2I128   $0x20, Y6, Y0, Y0
-	VPBROADCASTD 92(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 80(SI), Y9
-	VMULPS       1152(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VPBROADCASTD 88(SI), Y8
-	VPBROADCASTD 92(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 80(SI), Y9
-	VMULPS       1216(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	VPERM2I128   $0x31, Y7, Y1, Y4
-	VPERM2I128   $0x20, Y7, Y1, Y1
-	VPBROADCASTD 188(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VMOVUPS      640(R9), Y5
-	VBROADCASTSS 128(SI), Y9
-	VMULPS       1792(R9), Y9, Y9
-	VFMADD231PS  Y5, Y9, Y15
-	VMOVUPS      672(R9), Y5
-	VBROADCASTSS 128(SI), Y9
-	VMULPS       1856(R9), Y9, Y9
-	VFMADD231PS  Y5, Y9, Y15
-	VBROADCASTSS 176(SI), Y9
-	VMULPS       2432(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VPBROADCASTD 184(SI), Y8
-	VPBROADCASTD 188(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 176(SI), Y9
-	VMULPS       2496(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	VMOVDQU      192(SI), Y12
-	VMOVDQU      288(SI), Y13
-	VMOVDQU      64(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      160(AX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      160(AX), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      64(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      160(AX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      160(AX)(CX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y10
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      64(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      160(AX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      160(AX)(CX*2), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      64(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      160(AX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      160(AX)(BX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VMOVDQU      64(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      160(DX), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      160(DX), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      64(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      160(DX)(CX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      160(DX)(CX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y10
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VMOVDQU      64(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      160(DX)(CX*2), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      160(DX)(CX*2), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      64(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      160(DX)(BX*1), Y10
-	VPSLLW       $0x04, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      160(DX)(BX*1), Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDD       Y10, Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDD       Y10, Y7, Y7
-	VPERM2I128   $0x31, Y6, Y0, Y4
-	VPERM2I128   $0x20, Y6, Y0, Y0
-	VPBROADCASTD 236(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 224(SI), Y9
-	VMULPS       3072(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VPBROADCASTD 232(SI), Y8
-	VPBROADCASTD 236(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 224(SI), Y9
-	VMULPS       3136(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	VPERM2I128   $0x31, Y7, Y1, Y4
-	VPERM2I128   $0x20, Y7, Y1, Y1
-	VPBROADCASTD 332(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VMOVUPS      Y1, 640(R9)
-	VPBROADCASTD 328(SI), Y8
-	VPBROADCASTD 332(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVUPS      Y4, 672(R9)
-	VMOVDQU      240(SI), Y12
-	VMOVDQU      336(SI), Y13
-	VMOVDQU      96(AX), Y1
-	VPAND        Y14, Y1, Y0
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y14, Y1, Y1
-	VMOVDQU      160(AX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y0, Y0
-	VMOVDQU      160(AX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y1, Y1
-	VPMADDUBSW   Y12, Y0, Y0
-	VPMADDUBSW   Y13, Y1, Y1
-	VMOVDQU      96(AX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      160(AX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      160(AX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y0, Y10
-	VPUNPCKHDQ   Y2, Y0, Y0
-	VPADDW       Y10, Y0, Y0
-	VPMADDWD     ones16<>+0(SB), Y0, Y0
-	VPUNPCKLDQ   Y3, Y1, Y10
-	VPUNPCKHDQ   Y3, Y1, Y1
-	VPADDW       Y10, Y1, Y1
-	VPMADDWD     ones16<>+0(SB), Y1, Y1
-	VMOVDQU      96(AX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      160(AX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      160(AX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      96(AX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      160(AX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      160(AX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y0, Y10
-	VPUNPCKHQDQ  Y4, Y0, Y0
-	VPADDD       Y10, Y0, Y0
-	VPUNPCKLQDQ  Y5, Y1, Y10
-	VPUNPCKHQDQ  Y5, Y1, Y1
-	VPADDD       Y10, Y1, Y1
-	VMOVDQU      96(DX), Y7
-	VPAND        Y14, Y7, Y6
-	VPSRLW       $0x04, Y7, Y7
-	VPAND        Y14, Y7, Y7
-	VMOVDQU      160(DX), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y6, Y6
-	VMOVDQU      160(DX), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y7, Y7
-	VPMADDUBSW   Y12, Y6, Y6
-	VPMADDUBSW   Y13, Y7, Y7
-	VMOVDQU      96(DX)(CX*1), Y3
-	VPAND        Y14, Y3, Y2
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        Y14, Y3, Y3
-	VMOVDQU      160(DX)(CX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y2, Y2
-	VMOVDQU      160(DX)(CX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y3, Y3
-	VPMADDUBSW   Y12, Y2, Y2
-	VPMADDUBSW   Y13, Y3, Y3
-	VPUNPCKLDQ   Y2, Y6, Y10
-	VPUNPCKHDQ   Y2, Y6, Y6
-	VPADDW       Y10, Y6, Y6
-	VPMADDWD     ones16<>+0(SB), Y6, Y6
-	VPUNPCKLDQ   Y3, Y7, Y10
-	VPUNPCKHDQ   Y3, Y7, Y7
-	VPADDW       Y10, Y7, Y7
-	VPMADDWD     ones16<>+0(SB), Y7, Y7
-	VMOVDQU      96(DX)(CX*2), Y5
-	VPAND        Y14, Y5, Y4
-	VPSRLW       $0x04, Y5, Y5
-	VPAND        Y14, Y5, Y5
-	VMOVDQU      160(DX)(CX*2), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y4, Y4
-	VMOVDQU      160(DX)(CX*2), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y5, Y5
-	VPMADDUBSW   Y12, Y4, Y4
-	VPMADDUBSW   Y13, Y5, Y5
-	VMOVDQU      96(DX)(BX*1), Y9
-	VPAND        Y14, Y9, Y8
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y14, Y9, Y9
-	VMOVDQU      160(DX)(BX*1), Y10
-	VPSLLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      160(DX)(BX*1), Y10
-	VPSRLW       $0x02, Y10, Y10
-	VPAND        fortyEights<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPMADDUBSW   Y12, Y8, Y8
-	VPMADDUBSW   Y13, Y9, Y9
-	VPUNPCKLDQ   Y8, Y4, Y10
-	VPUNPCKHDQ   Y8, Y4, Y4
-	VPADDW       Y10, Y4, Y4
-	VPMADDWD     ones16<>+0(SB), Y4, Y4
-	VPUNPCKLDQ   Y9, Y5, Y10
-	VPUNPCKHDQ   Y9, Y5, Y5
-	VPADDW       Y10, Y5, Y5
-	VPMADDWD     ones16<>+0(SB), Y5, Y5
-	VPUNPCKLQDQ  Y4, Y6, Y10
-	VPUNPCKHQDQ  Y4, Y6, Y6
-	VPADDD       Y10, Y6, Y6
-	VPUNPCKLQDQ  Y5, Y7, Y10
-	VPUNPCKHQDQ  Y5, Y7, Y7
-	VPADDD       Y10, Y7, Y7
-	VPERM2I128   $0x31, Y6, Y0, Y4
-	VPERM2I128   $0x20, Y6, Y0, Y0
-	VPBROADCASTD 284(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VBROADCASTSS 272(SI), Y9
-	VMULPS       3712(R9), Y9, Y9
-	VFMADD231PS  Y0, Y9, Y15
-	VPBROADCASTD 280(SI), Y8
-	VPBROADCASTD 284(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 272(SI), Y9
-	VMULPS       3776(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	VPERM2I128   $0x31, Y7, Y1, Y4
-	VPERM2I128   $0x20, Y7, Y1, Y1
-	VPBROADCASTD 380(SI), Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VMOVUPS      640(R9), Y5
-	VBROADCASTSS 320(SI), Y9
-	VMULPS       4352(R9), Y9, Y9
-	VFMADD231PS  Y5, Y9, Y15
-	VMOVUPS      672(R9), Y5
-	VBROADCASTSS 320(SI), Y9
-	VMULPS       4416(R9), Y9, Y9
-	VFMADD231PS  Y5, Y9, Y15
-	VBROADCASTSS 368(SI), Y9
-	VMULPS       4992(R9), Y9, Y9
-	VFMADD231PS  Y1, Y9, Y15
-	VPBROADCASTD 376(SI), Y8
-	VPBROADCASTD 380(SI), Y9
-	VPSUBD       Y9, Y8, Y8
-	VPSRAD       $0x02, Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 368(SI), Y9
-	VMULPS       5056(R9), Y9, Y9
-	VFMADD231PS  Y4, Y9, Y15
-	ADDQ         $0x000000d2, AX
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x00000180, SI
-	DECQ         DI
-	JNZ          step
-	MOVQ         dst+0(FP), AX
-	VMOVUPS      Y15, (AX)
+	LEAQ           (AX)(R8*1), R10
+	LEAQ           (DX)(R8*1), R11
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(CX*1)
+	PREFETCHT0     (R10)(CX*2)
+	PREFETCHT0     (R10)(BX*1)
+	PREFETCHT0     (R11)
+	PREFETCHT0     (R11)(CX*1)
+	PREFETCHT0     (R11)(CX*2)
+	PREFETCHT0     (R11)(BX*1)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(CX*1)
+	PREFETCHT0     64(R10)(CX*2)
+	PREFETCHT0     64(R10)(BX*1)
+	PREFETCHT0     64(R11)
+	PREFETCHT0     64(R11)(CX*1)
+	PREFETCHT0     64(R11)(CX*2)
+	PREFETCHT0     64(R11)(BX*1)
+	PREFETCHT0     128(R10)
+	PREFETCHT0     128(R10)(CX*1)
+	PREFETCHT0     128(R10)(CX*2)
+	PREFETCHT0     128(R10)(BX*1)
+	PREFETCHT0     128(R11)
+	PREFETCHT0     128(R11)(CX*1)
+	PREFETCHT0     128(R11)(CX*2)
+	PREFETCHT0     128(R11)(BX*1)
+	PREFETCHT0     192(R10)
+	PREFETCHT0     192(R10)(CX*1)
+	PREFETCHT0     192(R10)(CX*2)
+	PREFETCHT0     192(R10)(BX*1)
+	PREFETCHT0     192(R11)
+	PREFETCHT0     192(R11)(CX*1)
+	PREFETCHT0     192(R11)(CX*2)
+	PREFETCHT0     192(R11)(BX*1)
+	VMOVUPS        Y15, (R9)
+	VPXOR          X12, X12, X12
+	VPINSRW        $0x00, 208(AX), X12, X12
+	VPINSRW        $0x01, 208(AX)(CX*1), X12, X12
+	VPINSRW        $0x02, 208(AX)(CX*2), X12, X12
+	VPINSRW        $0x03, 208(AX)(BX*1), X12, X12
+	VPINSRW        $0x04, 208(DX), X12, X12
+	VPINSRW        $0x05, 208(DX)(CX*1), X12, X12
+	VPINSRW        $0x06, 208(DX)(CX*2), X12, X12
+	VPINSRW        $0x07, 208(DX)(BX*1), X12, X12
+	VCVTPH2PS      X12, Y12
+	VMULPS         twoToMinus24<>+0(SB), Y12, Y12
+	VMOVDQU        192(AX), X0
+	VBROADCASTI128 192(DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
+	VMOVDQU        192(AX)(CX*1), X1
+	VBROADCASTI128 192(DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
+	VMOVDQU        192(AX)(CX*2), X2
+	VBROADCASTI128 192(DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
+	VMOVDQU        192(AX)(BX*1), X3
+	VBROADCASTI128 192(DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
+	VPUNPCKLDQ     Y1, Y0, Y4
+	VPUNPCKHDQ     Y1, Y0, Y5
+	VPUNPCKLDQ     Y3, Y2, Y6
+	VPUNPCKHDQ     Y3, Y2, Y7
+	VPUNPCKLQDQ    Y6, Y4, Y0
+	VPUNPCKHQDQ    Y6, Y4, Y1
+	VPUNPCKLQDQ    Y7, Y5, Y2
+	VPUNPCKHQDQ    Y7, Y5, Y3
+	VPSHUFB        byte0to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 512(R9)
+	VPSHUFB        byte1to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 576(R9)
+	VPSHUFB        byte2to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1152(R9)
+	VPSHUFB        byte3to3<>+0(SB), Y0, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1216(R9)
+	VPSHUFB        byte0to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1792(R9)
+	VPSHUFB        byte1to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 1856(R9)
+	VPSHUFB        byte2to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2432(R9)
+	VPSHUFB        byte3to3<>+0(SB), Y1, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 2496(R9)
+	VPSHUFB        byte0to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3072(R9)
+	VPSHUFB        byte1to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3136(R9)
+	VPSHUFB        byte2to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3712(R9)
+	VPSHUFB        byte3to3<>+0(SB), Y2, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 3776(R9)
+	VPSHUFB        byte0to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4352(R9)
+	VPSHUFB        byte1to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4416(R9)
+	VPSHUFB        byte2to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 4992(R9)
+	VPSHUFB        byte3to3<>+0(SB), Y3, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y4, Y12, Y4
+	VMOVUPS        Y4, 5056(R9)
+	VMOVUPS        (R9), Y15
+	VMOVDQU        (SI), Y12
+	VMOVDQU        96(SI), Y13
+	VMOVDQU        (AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        128(AX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        128(AX), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        (AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        128(AX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        128(AX)(CX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y10
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        (AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        128(AX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        128(AX)(CX*2), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        (AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        128(AX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        128(AX)(BX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VMOVDQU        (DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        128(DX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        128(DX), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        (DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        128(DX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        128(DX)(CX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y10
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        (DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        128(DX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        128(DX)(CX*2), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        (DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        128(DX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        128(DX)(BX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDD         Y10, Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDD         Y10, Y7, Y7
+	VPERM2I128     $0x31, Y6, Y0, Y4
+	VPERM2I128     $0x20, Y6, Y0, Y0
+	VPBROADCASTD   44(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   32(SI), Y9
+	VMULPS         512(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VPBROADCASTD   40(SI), Y8
+	VPBROADCASTD   44(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   32(SI), Y9
+	VMULPS         576(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	VPERM2I128     $0x31, Y7, Y1, Y4
+	VPERM2I128     $0x20, Y7, Y1, Y1
+	VPBROADCASTD   140(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 640(R9)
+	VPBROADCASTD   136(SI), Y8
+	VPBROADCASTD   140(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMOVUPS        Y4, 672(R9)
+	VMOVDQU        48(SI), Y12
+	VMOVDQU        144(SI), Y13
+	VMOVDQU        32(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        128(AX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        128(AX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        32(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        128(AX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        128(AX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y10
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        32(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        128(AX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        128(AX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        32(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        128(AX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        128(AX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VMOVDQU        32(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        128(DX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        128(DX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        32(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        128(DX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        128(DX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y10
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        32(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        128(DX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        128(DX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        32(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        128(DX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        128(DX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDD         Y10, Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDD         Y10, Y7, Y7
+	VPERM2I128     $0x31, Y6, Y0, Y4
+	VPERM2I128     $0x20, Y6, Y0, Y0
+	VPBROADCASTD   92(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   80(SI), Y9
+	VMULPS         1152(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VPBROADCASTD   88(SI), Y8
+	VPBROADCASTD   92(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   80(SI), Y9
+	VMULPS         1216(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	VPERM2I128     $0x31, Y7, Y1, Y4
+	VPERM2I128     $0x20, Y7, Y1, Y1
+	VPBROADCASTD   188(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        640(R9), Y5
+	VBROADCASTSS   128(SI), Y9
+	VMULPS         1792(R9), Y9, Y9
+	VFMADD231PS    Y5, Y9, Y15
+	VMOVUPS        672(R9), Y5
+	VBROADCASTSS   128(SI), Y9
+	VMULPS         1856(R9), Y9, Y9
+	VFMADD231PS    Y5, Y9, Y15
+	VBROADCASTSS   176(SI), Y9
+	VMULPS         2432(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VPBROADCASTD   184(SI), Y8
+	VPBROADCASTD   188(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   176(SI), Y9
+	VMULPS         2496(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	VMOVDQU        192(SI), Y12
+	VMOVDQU        288(SI), Y13
+	VMOVDQU        64(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        160(AX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        160(AX), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        64(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        160(AX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        160(AX)(CX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y10
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        64(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        160(AX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        160(AX)(CX*2), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        64(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        160(AX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        160(AX)(BX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VMOVDQU        64(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        160(DX), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        160(DX), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        64(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        160(DX)(CX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        160(DX)(CX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y10
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        64(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        160(DX)(CX*2), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        160(DX)(CX*2), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        64(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        160(DX)(BX*1), Y10
+	VPSLLW         $0x04, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        160(DX)(BX*1), Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDD         Y10, Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDD         Y10, Y7, Y7
+	VPERM2I128     $0x31, Y6, Y0, Y4
+	VPERM2I128     $0x20, Y6, Y0, Y0
+	VPBROADCASTD   236(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   224(SI), Y9
+	VMULPS         3072(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VPBROADCASTD   232(SI), Y8
+	VPBROADCASTD   236(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   224(SI), Y9
+	VMULPS         3136(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	VPERM2I128     $0x31, Y7, Y1, Y4
+	VPERM2I128     $0x20, Y7, Y1, Y1
+	VPBROADCASTD   332(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        Y1, 640(R9)
+	VPBROADCASTD   328(SI), Y8
+	VPBROADCASTD   332(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMOVUPS        Y4, 672(R9)
+	VMOVDQU        240(SI), Y12
+	VMOVDQU        336(SI), Y13
+	VMOVDQU        96(AX), Y1
+	VPAND          Y14, Y1, Y0
+	VPSRLW         $0x04, Y1, Y1
+	VPAND          Y14, Y1, Y1
+	VMOVDQU        160(AX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y0, Y0
+	VMOVDQU        160(AX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y1, Y1
+	VPMADDUBSW     Y12, Y0, Y0
+	VPMADDUBSW     Y13, Y1, Y1
+	VMOVDQU        96(AX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        160(AX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        160(AX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y0, Y10
+	VPUNPCKHDQ     Y2, Y0, Y0
+	VPADDW         Y10, Y0, Y0
+	VPMADDWD       ones16<>+0(SB), Y0, Y0
+	VPUNPCKLDQ     Y3, Y1, Y10
+	VPUNPCKHDQ     Y3, Y1, Y1
+	VPADDW         Y10, Y1, Y1
+	VPMADDWD       ones16<>+0(SB), Y1, Y1
+	VMOVDQU        96(AX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        160(AX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        160(AX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        96(AX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        160(AX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        160(AX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y0, Y10
+	VPUNPCKHQDQ    Y4, Y0, Y0
+	VPADDD         Y10, Y0, Y0
+	VPUNPCKLQDQ    Y5, Y1, Y10
+	VPUNPCKHQDQ    Y5, Y1, Y1
+	VPADDD         Y10, Y1, Y1
+	VMOVDQU        96(DX), Y7
+	VPAND          Y14, Y7, Y6
+	VPSRLW         $0x04, Y7, Y7
+	VPAND          Y14, Y7, Y7
+	VMOVDQU        160(DX), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y6, Y6
+	VMOVDQU        160(DX), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     Y12, Y6, Y6
+	VPMADDUBSW     Y13, Y7, Y7
+	VMOVDQU        96(DX)(CX*1), Y3
+	VPAND          Y14, Y3, Y2
+	VPSRLW         $0x04, Y3, Y3
+	VPAND          Y14, Y3, Y3
+	VMOVDQU        160(DX)(CX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y2, Y2
+	VMOVDQU        160(DX)(CX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y3, Y3
+	VPMADDUBSW     Y12, Y2, Y2
+	VPMADDUBSW     Y13, Y3, Y3
+	VPUNPCKLDQ     Y2, Y6, Y10
+	VPUNPCKHDQ     Y2, Y6, Y6
+	VPADDW         Y10, Y6, Y6
+	VPMADDWD       ones16<>+0(SB), Y6, Y6
+	VPUNPCKLDQ     Y3, Y7, Y10
+	VPUNPCKHDQ     Y3, Y7, Y7
+	VPADDW         Y10, Y7, Y7
+	VPMADDWD       ones16<>+0(SB), Y7, Y7
+	VMOVDQU        96(DX)(CX*2), Y5
+	VPAND          Y14, Y5, Y4
+	VPSRLW         $0x04, Y5, Y5
+	VPAND          Y14, Y5, Y5
+	VMOVDQU        160(DX)(CX*2), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y4, Y4
+	VMOVDQU        160(DX)(CX*2), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y5, Y5
+	VPMADDUBSW     Y12, Y4, Y4
+	VPMADDUBSW     Y13, Y5, Y5
+	VMOVDQU        96(DX)(BX*1), Y9
+	VPAND          Y14, Y9, Y8
+	VPSRLW         $0x04, Y9, Y9
+	VPAND          Y14, Y9, Y9
+	VMOVDQU        160(DX)(BX*1), Y10
+	VPSLLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VMOVDQU        160(DX)(BX*1), Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          fortyEights<>+0(SB), Y10, Y10
+	VPOR           Y10, Y9, Y9
+	VPMADDUBSW     Y12, Y8, Y8
+	VPMADDUBSW     Y13, Y9, Y9
+	VPUNPCKLDQ     Y8, Y4, Y10
+	VPUNPCKHDQ     Y8, Y4, Y4
+	VPADDW         Y10, Y4, Y4
+	VPMADDWD       ones16<>+0(SB), Y4, Y4
+	VPUNPCKLDQ     Y9, Y5, Y10
+	VPUNPCKHDQ     Y9, Y5, Y5
+	VPADDW         Y10, Y5, Y5
+	VPMADDWD       ones16<>+0(SB), Y5, Y5
+	VPUNPCKLQDQ    Y4, Y6, Y10
+	VPUNPCKHQDQ    Y4, Y6, Y6
+	VPADDD         Y10, Y6, Y6
+	VPUNPCKLQDQ    Y5, Y7, Y10
+	VPUNPCKHQDQ    Y5, Y7, Y7
+	VPADDD         Y10, Y7, Y7
+	VPERM2I128     $0x31, Y6, Y0, Y4
+	VPERM2I128     $0x20, Y6, Y0, Y0
+	VPBROADCASTD   284(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y0, Y0
+	VCVTDQ2PS      Y0, Y0
+	VBROADCASTSS   272(SI), Y9
+	VMULPS         3712(R9), Y9, Y9
+	VFMADD231PS    Y0, Y9, Y15
+	VPBROADCASTD   280(SI), Y8
+	VPBROADCASTD   284(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   272(SI), Y9
+	VMULPS         3776(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	VPERM2I128     $0x31, Y7, Y1, Y4
+	VPERM2I128     $0x20, Y7, Y1, Y1
+	VPBROADCASTD   380(SI), Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VMOVUPS        640(R9), Y5
+	VBROADCASTSS   320(SI), Y9
+	VMULPS         4352(R9), Y9, Y9
+	VFMADD231PS    Y5, Y9, Y15
+	VMOVUPS        672(R9), Y5
+	VBROADCASTSS   320(SI), Y9
+	VMULPS         4416(R9), Y9, Y9
+	VFMADD231PS    Y5, Y9, Y15
+	VBROADCASTSS   368(SI), Y9
+	VMULPS         4992(R9), Y9, Y9
+	VFMADD231PS    Y1, Y9, Y15
+	VPBROADCASTD   376(SI), Y8
+	VPBROADCASTD   380(SI), Y9
+	VPSUBD         Y9, Y8, Y8
+	VPSRAD         $0x02, Y8, Y8
+	VPADDD         Y8, Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VBROADCASTSS   368(SI), Y9
+	VMULPS         5056(R9), Y9, Y9
+	VFMADD231PS    Y4, Y9, Y15
+	ADDQ           $0x000000d2, AX
+	ADDQ           $0x000000d2, DX
+	ADDQ           $0x00000180, SI
+	DECQ           DI
+	JNZ            step
+	MOVQ           dst+0(FP), AX
+	VMOVUPS        Y15, (AX)
 	VZEROUPPER
 	RET
 
@@ -17124,13 +17316,17 @@ step:
 	VCVTPH2PS      X12, Y12
 	VMULPS         twoToMinus24<>+0(SB), Y12, Y12
 	VMOVDQU        192(AX), X0
-	VINSERTI128    $0x01, 192(DX), Y0, Y0
+	VBROADCASTI128 192(DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        192(AX)(CX*1), X1
-	VINSERTI128    $0x01, 192(DX)(CX*1), Y1, Y1
+	VBROADCASTI128 192(DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        192(AX)(CX*2), X2
-	VINSERTI128    $0x01, 192(DX)(CX*2), Y2, Y2
+	VBROADCASTI128 192(DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        192(AX)(BX*1), X3
-	VINSERTI128    $0x01, 192(DX)(BX*1), Y3, Y3
+	VBROADCASTI128 192(DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6
@@ -18616,13 +18812,17 @@ step:
 	VCVTPH2PS      X12, Y12
 	VMULPS         twoToMinus24<>+0(SB), Y12, Y12
 	VMOVDQU        192(AX), X0
-	VINSERTI128    $0x01, 192(DX), Y0, Y0
+	VBROADCASTI128 192(DX), Y4
+	VPBLENDD       $0xf0, Y4, Y0, Y0
 	VMOVDQU        192(AX)(CX*1), X1
-	VINSERTI128    $0x01, 192(DX)(CX*1), Y1, Y1
+	VBROADCASTI128 192(DX)(CX*1), Y5
+	VPBLENDD       $0xf0, Y5, Y1, Y1
 	VMOVDQU        192(AX)(CX*2), X2
-	VINSERTI128    $0x01, 192(DX)(CX*2), Y2, Y2
+	VBROADCASTI128 192(DX)(CX*2), Y6
+	VPBLENDD       $0xf0, Y6, Y2, Y2
 	VMOVDQU        192(AX)(BX*1), X3
-	VINSERTI128    $0x01, 192(DX)(BX*1), Y3, Y3
+	VBROADCASTI128 192(DX)(BX*1), Y7
+	VPBLENDD       $0xf0, Y7, Y3, Y3
 	VPUNPCKLDQ     Y1, Y0, Y4
 	VPUNPCKHDQ     Y1, Y0, Y5
 	VPUNPCKLDQ     Y3, Y2, Y6

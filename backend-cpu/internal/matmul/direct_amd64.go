@@ -22,7 +22,7 @@ func directMax(p Path, t quant.Type) int {
 	case t == quant.Q8_0:
 		return FewRows
 	}
-	return 4
+	return 2
 }
 
 type directFunc func(dst *float32, src *byte, stride int, acts *byte, actStride, steps, ahead int, tmp *byte)

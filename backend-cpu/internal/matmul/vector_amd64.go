@@ -17,7 +17,7 @@ const (
 	wideAct   = 80   // bytes of an activation block of 16 bits
 	tileRows  = 12   // the most activation rows that a tile takes
 	wideRows  = 4    // likewise one of 16 bits
-	thinCols  = 1024 // columns of a panel for few activation rows: it stays near the first-level cache
+	thinCols  = 512  // columns of a panel for few activation rows: it stays near the first-level cache
 	maxPanels = 8    // that activations pass at a time; fewer of wide ones
 	wideCols  = 2048 // columns of a panel: 4 panels of 16 bits stay in a 512 KiB second-level cache
 )
