@@ -38,9 +38,9 @@ type answer struct {
 }
 
 // near is how far logits may be from a reference step's, rms over their standard deviation, where the kernels of long and short steps
-// are not of one bitwise class (tensor cores). Wrong ones are further off than 1; which of two neighbours is the best token says nothing
+// are not of one bitwise class (tensor cores). The rounding of activations to 8 bits alone makes 0.19 of it in a 7B of random weights; wrong ones are further off than 1; which of two neighbours is the best token says nothing
 // with random weights.
-const near = 0.15
+const near = 0.35
 
 // differs says in which way got is no answer that want could be of another kernel.
 func (want *answer) differs(got answer) string {
