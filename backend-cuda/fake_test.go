@@ -1,8 +1,10 @@
 package backendcuda
 
 import (
+	"flag"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -369,6 +371,42 @@ func TestOpTable(t *testing.T) {
 		ran++
 	}
 	assert.Greater(t, ran, 300)
+	require.NoError(t, b.Close())
+	clean(t, f)
+}
+
+var soak = flag.Duration("soak", 0, "how long TestFakeSoak runs")
+
+// TestFakeSoak alternates models, shapes of steps and KV formats on the fake driver: nothing may grow or be left.
+func TestFakeSoak(t *testing.T) {
+	if *soak == 0 {
+		t.Skip("takes long: -soak=1h")
+	}
+	f := newFake(cudatest.Options{})
+	b := onFake(t, f, "", Options{})
+	rounds, most := 0, int64(0)
+	for began := time.Now(); time.Since(began) < *soak; rounds++ {
+		for _, model := range []string{"one", "two"} {
+			weights, build := small(model)
+			require.NoError(t, register(b, weights))
+			kv := smallKV
+			e, err := graph.NewExecutor([]graph.Backend{b}, kv, graph.Options{MaxGraphs: 3})
+			require.NoError(t, err)
+			for i := range 12 {
+				require.NoError(t, step(e, build, 1+(rounds*7+i*5)%48))
+				require.NoError(t, step(e, build, 1))
+			}
+			require.NoError(t, e.Close())
+			b.ReleaseModel(model)
+		}
+		if s := b.Stats(); rounds == 20 {
+			most = s.PoolBytes + s.Scratch
+		} else if rounds > 100 {
+			require.LessOrEqual(t, s.PoolBytes+s.Scratch, 2*most)
+			require.Zero(t, s.Programs+s.Execs)
+		}
+	}
+	t.Logf("%d rounds, %d bytes in the pool after 20", rounds, most)
 	require.NoError(t, b.Close())
 	clean(t, f)
 }
