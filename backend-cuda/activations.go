@@ -22,9 +22,12 @@ const (
 // class that the kernels for tensor cores name.
 const decodeRows = 16
 
+// decodes reports whether a step of so many rows is for the decode kernels, else for the tensor cores.
+func (b *Backend) decodes(rows int) bool { return rows <= decodeRows || b.opts.NoPrefillGEMM }
+
 // form of the input of a product of rows rows with a weight of type t.
 func (b *Backend) form(rows int, t quant.Type) form {
-	decode := rows <= decodeRows || b.opts.NoPrefillGEMM
+	decode := b.decodes(rows)
 	switch {
 	case t == quant.F32 || decode && !quantised(t):
 		return formF32

@@ -26,12 +26,11 @@ type Backend struct {
 	weights map[weightKey]*weight
 	tables  map[graph.RopeAttr]*cudart.Memory
 
-	last     string // what runs now, for messages about waits
-	noGraph  bool   // replay is off: asked for, or a capture failed
-	stats    Stats
-	profile  *Profile
-	closed   bool
-	released bool
+	last    string // what runs now, for messages about waits
+	noGraph bool   // replay is off: asked for, or a capture failed
+	stats   Stats
+	profile *profiler
+	closed  bool
 }
 
 // Stats counts what a backend did.
@@ -43,7 +42,7 @@ type Stats struct {
 	Programs int    // compiled and not closed
 	Execs    int    // CUDA graphs held
 
-	WeightBytes int64 // of all models on the device, planes and duplicates
+	WeightBytes int64 // of all models on the device
 	PoolBytes   int64 // taken from the driver for buffers
 	Scratch     int64
 	Generation  uint64 // of the pool
@@ -81,7 +80,7 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{opts: o, dev: dev, weights: map[weightKey]*weight{}, tables: map[graph.RopeAttr]*cudart.Memory{},
 		last: "nothing yet", noGraph: o.NoGraph || o.Profile}
 	if o.Profile {
-		b.profile = &Profile{}
+		b.profile = &profiler{}
 	}
 	err = dev.ctx.Do(func(bd *cudart.Bound) (err error) {
 		if b.stream, err = bd.NewStream(); err != nil {

@@ -29,7 +29,7 @@ func (c *compiler) attention(n *graph.Node) {
 		c.queue(c.b.dev.kernels.Attn(kernelscuda.KernelAttnReferenceF32, c, &p))
 		return
 	}
-	if id, ok := kernelscuda.AttnPrefill(p.KeyType, p.ValueType, p.HeadDim); ok && p.Rows > decodeRows && p.Q8 == 0 && !c.b.opts.NoPrefillGEMM {
+	if id, ok := kernelscuda.AttnPrefill(p.KeyType, p.ValueType, p.HeadDim); ok && p.Q8 == 0 && !c.b.decodes(int(p.Rows)) {
 		c.queue(c.b.dev.kernels.Attn(id, c, &p))
 		return
 	}

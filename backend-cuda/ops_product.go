@@ -24,19 +24,19 @@ func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, x, dst, residua
 	case f == formQ8:
 		c.queue(kernels.Matvec(c, int32(w.Type), &kernelscuda.MatvecParams{W: r.plane.ptr(), Q8: in.vals.ptr, Records: in.extra.ptr, Bias: b,
 			Residual: residual.ptr, Y: dst.ptr, Rows: rows, K: k, Columns: x.rows, ResidualStride: residual.stride, YStride: dst.stride}))
-	case f == formF32 && (x.rows <= decodeRows || c.b.opts.NoPrefillGEMM):
+	case f == formF32 && c.b.decodes(int(x.rows)):
 		c.queue(kernels.MatvecFloat(c, int32(w.Type), &kernelscuda.MatvecFloatParams{W: r.plane.ptr(), X: x.ptr, Bias: b,
 			Residual: residual.ptr, Y: dst.ptr, Rows: rows, K: k, Columns: x.rows, XStride: x.stride, ResidualStride: residual.stride, YStride: dst.stride}))
 	case f == formF32:
 		c.queue(kernels.GemmF32(c, &kernelscuda.GemmF32Params{A: x.ptr, B: r.plane.ptr(), Bias: b, Residual: residual.ptr, Y: dst.ptr,
 			M: x.rows, N: rows, K: k, AStride: x.stride, BStride: int32(rawRowBytes(w.Type, int(k)) / 4), ResidualStride: residual.stride, YStride: dst.stride}))
 	default:
-		c.gemm(n, r, in, f, b, x.rows, dst, residual)
+		c.gemm(r, in, f, b, x.rows, dst, residual)
 	}
 }
 
 // gemm is a product on tensor cores. Quantised weights are expanded to bf16 first, into scratch that the next product uses again.
-func (c *compiler) gemm(n *graph.Node, w *weight, in *activations, f form, bias cudart.Ptr, rows int32, dst, residual mat) {
+func (c *compiler) gemm(w *weight, in *activations, f form, bias cudart.Ptr, rows int32, dst, residual mat) {
 	t, out, k := w.meta.Type, int32(w.meta.Shape[0]), int32(w.meta.Shape[1])
 	p := kernelscuda.GemmParams{A: in.vals.ptr, AStride: in.stride, B: w.plane.ptr(), BStride: int32(rawRowBytes(t, int(k)) / 2), Bias: bias,
 		Residual: residual.ptr, Y: dst.ptr, M: rows, N: out, K: in.stride, ResidualStride: residual.stride, YStride: dst.stride}

@@ -12,12 +12,11 @@ import (
 	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
 )
 
-// Profile adds up what each kernel took. Every launch stands between two events, so gaps between kernels don't count and
+// profiler adds up what each kernel took. Every launch stands between two events, so gaps between kernels don't count and
 // programmatic overlap is off: sums are larger than a replayed step.
-type Profile struct {
+type profiler struct {
 	kernels map[kernelscuda.ID]*KernelProfile
 	events  []*cudart.Event
-	stepsN  int
 }
 
 // KernelProfile is one line of a profile.
@@ -64,7 +63,6 @@ func (p *program) profiled(bd *cudart.Bound) error {
 		return err
 	}
 	b.stats.Launches += uint64(len(p.launches))
-	pr.stepsN++
 	if pr.kernels == nil {
 		pr.kernels = map[kernelscuda.ID]*KernelProfile{}
 	}
