@@ -272,11 +272,15 @@ func faulty(t *testing.T, rule string) (*cudart.Driver, *cudatest.Inject) {
 // TestFaults: a call that fails is an error that names it; the process lives and the next request works.
 func TestFaults(t *testing.T) {
 	onDevice(t, backendcuda.Options{})
-	for _, rule := range []string{"LibraryLoad:1=OUT_OF_MEMORY", "MemAlloc:3=OUT_OF_MEMORY", "MemAlloc:12=OUT_OF_MEMORY", "MemHostAlloc:2=OUT_OF_MEMORY", "StreamCreate:2=OUT_OF_MEMORY",
+	rules := []string{"LibraryLoad:1=OUT_OF_MEMORY", "MemAlloc:3=OUT_OF_MEMORY", "MemAlloc:12=OUT_OF_MEMORY", "MemHostAlloc:2=OUT_OF_MEMORY", "StreamCreate:2=OUT_OF_MEMORY",
 		"MemcpyHtoD:2=INVALID_VALUE", "MemcpyHtoD:40=INVALID_VALUE", "MemsetD8:4=INVALID_VALUE", "EventCreate:2=OUT_OF_MEMORY", "EventRecord:1=INVALID_HANDLE",
 		"Launch:1=INVALID_VALUE", "Launch:20=INVALID_VALUE", "Launch:60=LAUNCH_OUT_OF_RESOURCES", "MemcpyDtoH:1=INVALID_VALUE", "MemcpyDtoH:3=INVALID_VALUE",
 		"StreamBeginCapture:1=INVALID_VALUE", "StreamEndCapture:1=STREAM_CAPTURE_INVALIDATED", "GraphInstantiate:1=OUT_OF_MEMORY", "GraphLaunch:1=INVALID_VALUE",
-		"GraphLaunch:5=INVALID_VALUE", "StreamQuery:4=INVALID_VALUE"} {
+		"GraphLaunch:5=INVALID_VALUE", "StreamQuery:4=INVALID_VALUE"}
+	if rule := os.Getenv("MINFER_TEST_CALL_FAIL"); rule != "" {
+		rules = []string{rule}
+	}
+	for _, rule := range rules {
 		t.Run(rule, func(t *testing.T) {
 			d, in := faulty(t, rule)
 			var notices []string
