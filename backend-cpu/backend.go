@@ -39,27 +39,28 @@ func (o Options) path() (matmul.Path, error) {
 	if o.Path == "" {
 		return matmul.Best(), nil
 	}
-	for _, p := range matmul.Available() {
-		if strings.EqualFold(o.Path, pathName(p)) || strings.EqualFold(o.Path, p.String()) {
-			return p, nil
-		}
+	if p, ok := findPath(o.Path, matmul.Available()); ok {
+		return p, nil
 	}
 	return 0, fmt.Errorf("backendcpu: instruction path %q isn't available here: this machine and build have %s",
 		o.Path, strings.Join(Paths(), ", "))
 }
 
-func pathName(p matmul.Path) string {
-	if p == matmul.AVX512 {
-		return "avx512"
+// findPath knows a path by its name, avx512-vnni also as avx512.
+func findPath(name string, among []matmul.Path) (matmul.Path, bool) {
+	for _, p := range among {
+		if strings.EqualFold(name, p.String()) || p == matmul.AVX512 && strings.EqualFold(name, "avx512") {
+			return p, true
+		}
 	}
-	return p.String()
+	return 0, false
 }
 
-// Paths lists the instruction paths of this machine and build, slowest first: generic, avx2, avx512.
+// Paths lists the instruction paths of this machine and build, slowest first: generic, avx2, avx512-vnni.
 func Paths() []string {
 	var names []string
 	for _, p := range matmul.Available() {
-		names = append(names, pathName(p))
+		names = append(names, p.String())
 	}
 	return names
 }
@@ -118,7 +119,7 @@ func New(o Options) (*Backend, error) {
 	for range threads {
 		b.scratch.matmul = append(b.scratch.matmul, new(matmul.Scratch))
 	}
-	b.stats = Stats{Path: pathName(path), Vector: "generic", Threads: threads}
+	b.stats = Stats{Path: path.String(), Vector: "generic", Threads: threads}
 	if b.vec.Vector() {
 		b.stats.Vector = "avx2"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/graph/graphtest"
 )
@@ -30,6 +31,19 @@ func TestConformance(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestPathNames(t *testing.T) {
+	all := []matmul.Path{matmul.Generic, matmul.AVX2, matmul.AVX512}
+	for name, want := range map[string]matmul.Path{"generic": matmul.Generic, "AVX2": matmul.AVX2, "avx512-vnni": matmul.AVX512, "avx512": matmul.AVX512} {
+		got, ok := findPath(name, all)
+		require.True(t, ok, name)
+		require.Equal(t, want, got, name)
+	}
+	_, ok := findPath("avx512", all[:2])
+	require.False(t, ok, "it isn't there")
+	_, ok = findPath("avx", all)
+	require.False(t, ok)
 }
 
 // tolerance allows a block of layers to round an activation to the neighbouring int8 step where the float64 reference

@@ -21,7 +21,7 @@ import (
 // LoadOptions says how a model is loaded. The zero value is useful.
 type LoadOptions struct {
 	Threads      int          // CPU threads; 0: what affinity and the cgroup's quota allow
-	CPUPath      string       // "avx512", "avx2", "generic"; "": the best there is
+	CPUPath      string       // "avx512-vnni", "avx2", "generic"; "": the best there is
 	ChatTemplate string       // Jinja source used in place of the file's
 	Notice       func(string) // told what a user should know (a missing template, …), a sentence at a time; may be nil
 
