@@ -23,7 +23,7 @@ type LoadOptions struct {
 	Threads      int          // CPU threads; 0: what affinity and the cgroup's quota allow
 	CPUPath      string       // "avx512-vnni", "avx2", "generic"; "": the best there is
 	ChatTemplate string       // Jinja source used in place of the file's
-	Notice       func(string) // told what a user should know (a missing template, …), a sentence at a time; may be nil
+	Notice       func(string) // told what a user should know (a missing template, a vocabulary without types, …), a sentence at a time; may be nil
 
 	// Backend opens what runs the model, once its metadata was read and before any weight: the one decision, for the whole
 	// model. The model closes it. nil: a CPU backend of Threads and CPUPath.
@@ -81,6 +81,9 @@ func load(f *gguf.File, path string, o LoadOptions) (_ *Model, err error) {
 	}
 	if m.tok.Size() > m.net.NVocab {
 		return nil, fmt.Errorf("engine: the tokenizer has %d tokens, the embedding only %d rows: %w", m.tok.Size(), m.net.NVocab, modelsqwen.ErrInvalid)
+	}
+	if s := m.tok.Notice(); s != "" {
+		m.notice(s)
 	}
 	if m.defaults, err = samplingDefaults(f, m.notice); err != nil {
 		return nil, err

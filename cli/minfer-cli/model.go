@@ -35,7 +35,7 @@ func (f modelFlag) file() (*gguf.File, string, error) {
 }
 
 // vocabulary opens the model's file, to be closed by the caller, and its tokenizer; a file without tensors will do.
-func (f modelFlag) vocabulary() (*gguf.File, *tokenizer.Tokenizer, error) {
+func (f modelFlag) vocabulary(a *app) (*gguf.File, *tokenizer.Tokenizer, error) {
 	file, path, err := f.file()
 	if err != nil {
 		return nil, nil, err
@@ -44,6 +44,9 @@ func (f modelFlag) vocabulary() (*gguf.File, *tokenizer.Tokenizer, error) {
 	if err != nil {
 		file.Close()
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if s := tok.Notice(); s != "" {
+		a.notice(s)
 	}
 	return file, tok, nil
 }

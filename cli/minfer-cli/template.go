@@ -33,7 +33,7 @@ func (c *templateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f, tok, err := c.vocabulary()
+	f, tok, err := c.vocabulary(a)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (c *tokenizeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f, tok, err := c.vocabulary()
+	f, tok, err := c.vocabulary(a)
 	if err != nil {
 		return err
 	}

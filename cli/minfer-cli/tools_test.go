@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math"
@@ -54,6 +55,25 @@ func list(ids []int32) string {
 func TestTokenizeSpecial(t *testing.T) {
 	assert.Equal(t, "506\n", ok(t, "tokenize", "-m", tinyModel, "--special", "<|im_end|>"))
 	assert.NotContains(t, ok(t, "tokenize", "-m", tinyModel, "<|im_end|>"), "506")
+}
+
+// A file that doesn't say which tokens are special loads, with one line that says what follows from it.
+func TestNoTokenTypes(t *testing.T) {
+	data, err := os.ReadFile(tinyModel)
+	require.NoError(t, err)
+	const key = "tokenizer.ggml.token_type"
+	require.Equal(t, 1, bytes.Count(data, []byte(key)))
+	file := filepath.Join(t.TempDir(), "untyped.gguf")
+	require.NoError(t, os.WriteFile(file, bytes.Replace(data, []byte(key), []byte("tokenizer.ggml.token_kind"), 1), 0o666))
+	r := run(t, "tokenize", "-m", file, "--special", "<|im_end|>")
+	assert.Equal(t, 0, r.code)
+	assert.NotContains(t, r.stdout, "506", "it is text")
+	assertOneLine(t, r)
+	assert.Contains(t, r.stderr, "no "+key)
+	r = run(t, "run", "-m", file, "--raw", "--greedy", "-n", "1", "Hello")
+	assert.Equal(t, 0, r.code)
+	assertOneLine(t, r)
+	assert.Contains(t, r.stderr, "no "+key)
 }
 
 // Rendered conversations, byte for byte; one that the template itself refuses is an error.

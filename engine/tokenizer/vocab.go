@@ -205,6 +205,14 @@ func (t *Tokenizer) Type(id int32) int32 {
 	return t.types[id]
 }
 
+// Notice is what a user of the file should know about its vocabulary, or "".
+func (t *Tokenizer) Notice() string {
+	if t.types != nil {
+		return ""
+	}
+	return "the file has no tokenizer.ggml.token_type: every token counts as text, so special tokens of a prompt or template aren't recognised, and answers end at the file's end tokens (eos, eot) alone"
+}
+
 // IsControl reports whether id is a control token, one that steers the model and isn't text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.Type(id) == TypeControl }
 
