@@ -217,6 +217,9 @@ func (b *Backend) Close() error {
 		if b.staging != nil {
 			errs = append(errs, b.staging.close(bd))
 		}
+		if b.profile != nil {
+			errs = append(errs, b.profile.close(bd))
+		}
 		if b.stream != nil {
 			errs = append(errs, b.stream.Destroy(bd))
 		}

@@ -102,9 +102,14 @@ func register(b *Backend, weights []*graph.Weight) error {
 	return nil
 }
 
-// step runs rows of a step and reads the result.
+// step runs rows of a step, which attend to nothing, and reads the result.
 func step(e *graph.Executor, build func(graph.Params) (*graph.Graph, error), rows int) error {
-	p := smallParams(rows)
+	return stepOf(e, build, make([]int32, rows))
+}
+
+// stepOf is a step of rows that attend to so many cells.
+func stepOf(e *graph.Executor, build func(graph.Params) (*graph.Graph, error), lengths []int32) error {
+	p := smallParams(len(lengths))
 	c, err := e.Compile(p, build)
 	if err != nil {
 		return err
@@ -116,6 +121,8 @@ func step(e *graph.Executor, build func(graph.Params) (*graph.Graph, error), row
 			for i := range vals {
 				vals[i] = int32(i)
 			}
+		case graph.InLengths:
+			copy(vals, lengths)
 		case graph.InSeqRuns:
 			vals[1] = 1
 		case graph.InRuns:

@@ -26,11 +26,11 @@ func (c *compiler) attention(n *graph.Node) {
 		p.Y = 0
 	}
 	if a.HeadDim%8 != 0 || a.HeadDim > maxSplitHeadDim {
-		c.queue(c.b.dev.kernels.Attn(kernelscuda.KernelAttnReferenceF32, c, &p))
+		c.attend(kernelscuda.KernelAttnReferenceF32, &p)
 		return
 	}
 	if id, ok := kernelscuda.AttnPrefill(p.KeyType, p.ValueType, p.HeadDim); ok && p.Q8 == 0 && !c.b.decodes(int(p.Rows)) {
-		c.queue(c.b.dev.kernels.Attn(id, c, &p))
+		c.attend(id, &p)
 		return
 	}
 	id := kernelscuda.AttnDecode(p.KeyType, p.ValueType, p.HeadDim)
@@ -57,13 +57,22 @@ func (c *compiler) attention(n *graph.Node) {
 		if p.Cells <= combineCells {
 			part.Counters = c.counters
 		}
-		c.queue(c.b.dev.kernels.Attn(id, c, &part))
+		c.attend(id, &part)
 		if p.Cells > combineCells {
-			c.queue(c.b.dev.kernels.Attn(kernelscuda.KernelAttnCombineF32, c, &part))
+			c.attend(kernelscuda.KernelAttnCombineF32, &part)
 		}
 	}
 	c.give(room)
 	c.give(sums)
+}
+
+// attend queues an attention kernel.
+func (c *compiler) attend(id kernelscuda.ID, p *kernelscuda.AttnParams) {
+	c.queue(c.b.dev.kernels.Attn(id, c, p))
+	if c.recording && c.err == nil {
+		params := *p
+		c.p.launches[len(c.p.launches)-1].attn = &params
+	}
 }
 
 // combineCells is the largest cache whose chunks the last block of split attention combines; beyond it there are so many that a

@@ -2,6 +2,7 @@ package backendcuda
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,7 +25,7 @@ type KernelProfile struct {
 	Name  string  `json:"kernel"`
 	Calls int     `json:"calls"`
 	MS    float64 `json:"ms"`
-	Bytes int64   `json:"bytes"` // moved, as the launcher knows it
+	Bytes int64   `json:"bytes"` // moved, as the launcher knows it; attention's for the lengths of each step
 }
 
 // GBs is the rate at which the kernel moved its bytes.
@@ -79,9 +80,38 @@ func (p *program) profiled(bd *cudart.Bound) error {
 		}
 		k.Calls++
 		k.MS += float64(took.Nanoseconds()) / 1e6
-		k.Bytes += l.info.Bytes
+		bytes := l.info.Bytes
+		if l.attn != nil {
+			if bytes, err = b.attended(bd, l); err != nil {
+				return err
+			}
+		}
+		k.Bytes += bytes
 	}
 	return nil
+}
+
+// attended is the bytes that a launch of attention moved: the cells in use, by the lengths that the step was given.
+func (b *Backend) attended(bd *cudart.Bound, l *launch) (int64, error) {
+	n := int(l.attn.Rows)
+	values := make([]int32, 2*n)
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+	if err := b.staging.toHost(bd, b.stream, raw[:4*n], l.attn.Lengths, b.last); err != nil {
+		return 0, err
+	}
+	if err := b.staging.toHost(bd, b.stream, raw[4*n:], l.attn.Seqs, b.last); err != nil {
+		return 0, err
+	}
+	return l.attn.Moved(l.info.ID, values[:n], values[n:]), nil
+}
+
+func (pr *profiler) close(bd *cudart.Bound) error {
+	var errs []error
+	for _, e := range pr.events {
+		errs = append(errs, e.Destroy(bd))
+	}
+	pr.events = nil
+	return errors.Join(errs...)
 }
 
 // Profile gives what was measured since New, the longest first; nil without Options.Profile.

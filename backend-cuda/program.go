@@ -19,6 +19,7 @@ type launch struct {
 	n      uintptr
 	info   kernelscuda.KernelInfo
 	node   *graph.Node
+	attn   *kernelscuda.AttnParams // of attention, whose bytes depend on data
 }
 
 // program is a compiled unit: kernels in order.

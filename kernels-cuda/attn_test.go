@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/minfer-go/minfer/cudart"
@@ -272,4 +273,28 @@ func TestAttnPrefill(t *testing.T) {
 	}
 	_, ok := AttnPrefill(KVF32, KVF16, 64)
 	require.False(t, ok)
+}
+
+// Bytes by lengths: a sequence's cells once, up to the longest of its rows.
+func TestAttnMoved(t *testing.T) {
+	p := AttnParams{Y: 1, Rows: 4, Heads: 4, KvHeads: 2, HeadDim: 64, Cells: 1000, KeyType: KVF16, ValueType: KVQ8}
+	const cell, row = 2*64*2 + 2*2*34, 4 * 4 * 64 // a key in f16 and a value in q8_0; a query or a result
+	lengths, seqs := []int32{3, 300, 299, 0}, []int32{1, 0, 0, 2}
+	const parts = (1 + 3 + 3) * 4 * (4*64 + 8) // chunks of 128, all heads, their sums
+	for name, c := range map[string]struct {
+		id       ID
+		counters cudart.Ptr
+		want     int64
+	}{
+		"prefill":            {KernelAttnPrefillF16Q8D64, 0, 4*row + 303*cell + 4*row},
+		"reference":          {KernelAttnReferenceF32, 0, 4*row + 303*cell + 4*row},
+		"decode":             {KernelAttnDecodeF16Q8D64, 0, 4*row + 303*cell + parts},
+		"decode and combine": {KernelAttnDecodeF16Q8D64, 1, 4*row + 303*cell + 4*row},
+		"combine":            {KernelAttnCombineF32, 0, parts + 4*row},
+	} {
+		p.Counters = c.counters
+		assert.Equal(t, c.want, p.Moved(c.id, lengths, seqs), name)
+	}
+	full := []int32{1000, 1000, 1000, 1000}
+	assert.Equal(t, p.Bytes(), p.Moved(KernelAttnPrefillF16Q8D64, full, []int32{0, 1, 2, 3}), "what is counted without lengths")
 }

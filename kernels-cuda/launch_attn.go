@@ -152,9 +152,51 @@ func (k *Kernels) Attn(id ID, q Queue, p *AttnParams) error {
 	return k.launch(q, id, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
-// Bytes moved if every row attends to all of Cells: the true lengths are on the device.
+// Bytes moved if every row is a sequence of its own with all of Cells: the true lengths are on the device. See Moved.
 func (p *AttnParams) Bytes() int64 {
+	return p.queries() + int64(p.Rows)*int64(p.Cells)*p.cell() + p.result()
+}
+
+// Moved is the bytes of one of the attention kernels for rows of these lengths and sequences, the values behind Lengths and Seqs: each
+// cell of a sequence once, as far as its longest row sees.
+func (p *AttnParams) Moved(id ID, lengths, seqs []int32) int64 {
+	var parts int64
+	longest := map[int32]int32{}
+	for r, n := range lengths {
+		longest[seqs[r]] = max(longest[seqs[r]], n)
+		parts += int64(ceil(int(n), attnChunk)) * int64(p.Heads) * (4*int64(p.HeadDim) + 8)
+	}
+	if id == KernelAttnCombineF32 {
+		return parts + p.result()
+	}
+	var cells int64
+	for _, n := range longest {
+		cells += int64(n)
+	}
+	to := p.result()
+	if _, ok := prefillForms[id]; !ok && id != KernelAttnReferenceF32 && p.Counters == 0 {
+		to = parts
+	}
+	return p.queries() + cells*p.cell() + to
+}
+
+// queries is the bytes of the rows that attend.
+func (p *AttnParams) queries() int64 { return 4 * int64(p.Rows) * int64(p.Heads) * int64(p.HeadDim) }
+
+// cell is the bytes of a cell's key and value, all heads.
+func (p *AttnParams) cell() int64 {
 	n := int(p.KvHeads) * int(p.HeadDim)
-	kv := int64(p.Cells) * (kvBytes(p.KeyType, n) + kvBytes(p.ValueType, n))
-	return int64(p.Rows) * (8*int64(p.Heads)*int64(p.HeadDim) + kv)
+	return kvBytes(p.KeyType, n) + kvBytes(p.ValueType, n)
+}
+
+// result is the bytes of the results in the forms that are wanted.
+func (p *AttnParams) result() (n int64) {
+	elements := int64(p.Rows) * int64(p.Heads) * int64(p.HeadDim)
+	if p.Y != 0 {
+		n += 4 * elements
+	}
+	if p.Q8 != 0 {
+		n += elements + elements/32*8
+	}
+	return n
 }

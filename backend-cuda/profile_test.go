@@ -1,0 +1,55 @@
+package backendcuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/minfer-go/minfer/cudart/cudatest"
+	"github.com/minfer-go/minfer/graph"
+	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
+)
+
+// TestProfileCountsCellsInUse: attention's bytes are those of the lengths that a step was given, not of the whole cache.
+func TestProfileCountsCellsInUse(t *testing.T) {
+	f := newFake(cudatest.Options{})
+	b := onFake(t, f, "", Options{Profile: true})
+	weights, build := small("m")
+	require.NoError(t, register(b, weights))
+	e, err := graph.NewExecutor([]graph.Backend{b}, smallKV, graph.Options{})
+	require.NoError(t, err)
+	const cell = 2 * 64 * 2                         // a key and a value of 64 elements, f16
+	const query, result = 2 * 64 * 4, 2*64 + 2*64/4 // two heads; their result in 8 bits with records
+	decode, prefill := kernelscuda.KernelAttnDecodeF16F16D64.String(), kernelscuda.KernelAttnPrefillF16F16D64.String()
+	for _, c := range []struct {
+		rows, first int
+		kernel      string
+		bytes       int64
+	}{
+		{1, 5, decode, 5*cell + query + result},
+		{1, 60, decode, 60*cell + query + result},
+		{2, 7, decode, 8*cell + 2*(query+result)}, // 7 and 8 cells of one sequence
+		{20, 10, prefill, 29*cell + 20*2*query},   // the result is float32 too
+	} {
+		before := bytesOf(b.Profile(), c.kernel)
+		lengths := make([]int32, c.rows)
+		for i := range lengths {
+			lengths[i] = int32(c.first + i)
+		}
+		require.NoError(t, stepOf(e, build, lengths))
+		assert.Equal(t, c.bytes, bytesOf(b.Profile(), c.kernel)-before, "%d rows from %d cells on", c.rows, c.first)
+	}
+	require.NoError(t, e.Close())
+	require.NoError(t, b.Close())
+	clean(t, f)
+}
+
+func bytesOf(list []KernelProfile, kernel string) int64 {
+	for _, k := range list {
+		if k.Name == kernel {
+			return k.Bytes
+		}
+	}
+	return 0
+}
