@@ -2,15 +2,31 @@ package backendcuda
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/graph"
+)
+
+// The buffers that bandwidth is measured with: large beside a device's caches, small beside what is free.
+const (
+	mostProbe, leastProbe = 512 << 20, 128 << 20
+	probeShare            = 4 // of the free memory, for each of two buffers
 )
 
 // ReadBandwidth measures the device's memory in GB/s: the best of a few copies of a large buffer on the device, counting each
-// byte as read and as written.
+// byte as read and as written. Where too little memory is free for that, the error wraps graph.ErrOutOfMemory.
 func (b *Backend) ReadBandwidth() (gbs float64, err error) {
-	const bytes, rounds = 512 << 20, 5
+	const rounds = 5
 	err = b.do(func(bd *cudart.Bound) (err error) {
+		free, _, err := bd.MemInfo()
+		if err != nil {
+			return err
+		}
+		bytes := min(mostProbe, free/probeShare&^(1<<20-1))
+		if bytes < leastProbe {
+			return fmt.Errorf("backendcuda: %d MiB free, measuring bandwidth takes %d: %w", free>>20, leastProbe*probeShare>>20, graph.ErrOutOfMemory)
+		}
 		var mem [2]*cudart.Memory
 		var events [2]*cudart.Event
 		defer func() {
@@ -43,9 +59,9 @@ func (b *Backend) ReadBandwidth() (gbs float64, err error) {
 			if err != nil {
 				return err
 			}
-			gbs = max(gbs, 2*bytes/took.Seconds()/1e9)
+			gbs = max(gbs, 2*float64(bytes)/took.Seconds()/1e9)
 		}
 		return nil
 	})
-	return gbs, err
+	return gbs, outOfMemory(err)
 }

@@ -53,3 +53,20 @@ func bytesOf(list []KernelProfile, kernel string) int64 {
 	}
 	return 0
 }
+
+// TestBandwidthOfAFullDevice: the probe takes what is free, or says that it is too little.
+func TestBandwidthOfAFullDevice(t *testing.T) {
+	for memory, ok := range map[int64]bool{8 << 30: true, 600 << 20: true, 400 << 20: false} {
+		f := newFake(cudatest.Options{Memory: memory})
+		b := onFake(t, f, "", Options{})
+		gbs, err := b.ReadBandwidth()
+		if ok {
+			require.NoError(t, err)
+			assert.Positive(t, gbs)
+		} else {
+			require.ErrorIs(t, err, graph.ErrOutOfMemory)
+		}
+		require.NoError(t, b.Close())
+		clean(t, f)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -87,15 +88,15 @@ func (c *chooser) report(w io.Writer, ctx *engine.Context) error {
 		return nil
 	}
 	bandwidth, err := b.ReadBandwidth()
-	if err != nil {
+	if err != nil && !errors.Is(err, graph.ErrOutOfMemory) { // the model takes it all: no shares then
 		return err
 	}
 	return backendcuda.WriteProfile(w, b.Profile(), bandwidth)
 }
 
-// cudaOptions come from the environment's gates.
-func cudaOptions(notice func(string)) (backendcuda.Options, error) {
-	o := backendcuda.Options{KernelsPath: env.Get("MINFER_CUDA_KERNELS"), Notice: notice}
+// cudaOptions lays the environment's gates over o.
+func cudaOptions(o backendcuda.Options, notice func(string)) (backendcuda.Options, error) {
+	o.KernelsPath, o.Notice = env.Get("MINFER_CUDA_KERNELS"), notice
 	tiles := true
 	for name, to := range map[string]*bool{"MINFER_NO_CUDA_GRAPH": &o.NoGraph, "MINFER_NO_PREFILL_CAPTURE": &o.NoPrefillCapture,
 		"MINFER_NO_PREFILL_GEMM": &o.NoPrefillGEMM, "MINFER_NO_PREWARM": &o.NoPrewarm, "MINFER_CUDA_TILES": &tiles,
