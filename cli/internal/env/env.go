@@ -30,20 +30,34 @@ var Gates = []Gate{
 	{"MINFER_NO_PREFILL_CAPTURE", "bool", "0", "replay decode steps only", false},
 	{"MINFER_NO_PREFILL_GEMM", "bool", "0", "prefill without tensor cores, by the kernels of decoding", false},
 	{"MINFER_NO_PREWARM", "bool", "0", "load CUDA kernels when first used instead of at the start", false},
-	{"MINFER_CUDA_TILES", "bool", "1", "lay quantised weights out in tiles on the GPU; 0: as in the file", false},
+	{"MINFER_CUDA_TILES", "bool", "1", "lay quantised weights out in tiles on the GPU; 0: as in the file (also MINFER_Q6K_DPL)", false},
 	{"MINFER_OP_TIMING", "bool", "0", "time every CUDA kernel and print a table at the end, as --profile does", false},
 	{"MINFER_REBUILD_TRACE", "bool", "0", "print counts of compiled and reused graphs and of replays at the end", false},
 	{"MINFER_TRACE", "string", "", "write the times of every node to this file as a Chrome trace", false},
 }
 
+// aliases are other names of gates. MINFER_Q6K_DPL is upstream minfer's switch of weight layouts.
+var aliases = map[string]string{"MINFER_Q6K_DPL": "MINFER_CUDA_TILES"}
+
 // Get gives a gate's value, or its default. Asking for a variable that isn't a gate is a bug.
 func Get(name string) string {
+	_, v := lookup(name)
+	return v
+}
+
+// lookup gives a gate's value and the variable that it was set by.
+func lookup(name string) (variable, value string) {
 	for _, g := range Gates {
 		if g.Name == name {
 			if v, ok := os.LookupEnv(name); ok {
-				return v
+				return name, v
 			}
-			return g.Default
+			for alias, of := range aliases {
+				if v, ok := os.LookupEnv(alias); ok && of == name {
+					return alias, v
+				}
+			}
+			return name, g.Default
 		}
 	}
 	panic("env: " + name + " is not in the table of gates")
@@ -51,27 +65,28 @@ func Get(name string) string {
 
 // Int gives an integer gate's value.
 func Int(name string) (int, error) {
-	n, err := strconv.Atoi(Get(name))
+	variable, v := lookup(name)
+	n, err := strconv.Atoi(v)
 	if err != nil {
-		return 0, fmt.Errorf("environment: %s=%q is not an integer", name, Get(name))
+		return 0, fmt.Errorf("environment: %s=%q is not an integer", variable, v)
 	}
 	return n, nil
 }
 
 // Bool gives a switch's value: 1, 0, true, false and the like.
 func Bool(name string) (bool, error) {
-	v := Get(name)
+	variable, v := lookup(name)
 	if v == "" {
 		return false, nil
 	}
 	on, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, fmt.Errorf("environment: %s=%q is neither 1 nor 0", name, v)
+		return false, fmt.Errorf("environment: %s=%q is neither 1 nor 0", variable, v)
 	}
 	return on, nil
 }
 
-// Check reports the first malformed value, or a MINFER_ variable that no gate has.
+// Check reports the first malformed value, a gate that is set by two names, or a MINFER_ variable that no gate has.
 func Check() error {
 	for _, g := range Gates {
 		var err error
@@ -87,6 +102,12 @@ func Check() error {
 	}
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
+		if gate := aliases[name]; gate != "" {
+			if _, both := os.LookupEnv(gate); both {
+				return fmt.Errorf("environment: %s is another name of %s, which is set too: unset one of them", name, gate)
+			}
+			continue
+		}
 		if strings.HasPrefix(name, "MINFER_") && !strings.HasPrefix(name, "MINFER_TEST_") && !known(name) {
 			return fmt.Errorf("environment: %s is not known (see minfer-cli env)", name)
 		}
