@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,22 +15,14 @@ import (
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/graph/graphtest"
 	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
+	"github.com/minfer-go/minfer/kernels-cuda/kernelstest"
 	"github.com/minfer-go/minfer/quant"
 )
 
-// image stands for a fatbin: the fake driver doesn't read it.
-var image = []byte("a fatbin")
+// image and newFake: what the backend asks of the driver is under test here, not the results.
+var image = kernelstest.Image
 
-// newFake makes a driver whose kernels do nothing: what the backend asks of the driver is under test here, not the results.
-func newFake(o cudatest.Options) *cudatest.Fake {
-	f := cudatest.New(o)
-	nothing := func(*sys.LaunchConfig, unsafe.Pointer) {}
-	f.Register("minfer_kernels_abi_"+kernelscuda.ManifestHash, nothing)
-	for id := range kernelscuda.NumKernels {
-		f.Register(id.String(), nothing)
-	}
-	return f
-}
+func newFake(o cudatest.Options) *cudatest.Fake { return kernelstest.New(o, nil) }
 
 // onFake makes a backend on a fake driver with faults by rule. When the test ends nothing may be left on the device.
 func onFake(t *testing.T, f *cudatest.Fake, rule string, o Options) *Backend {

@@ -32,11 +32,7 @@ var captureModes = map[string]backendcuda.CaptureMode{"thread_local": backendcud
 // onDevice are the options to load a model on the GPU, or the test is skipped with the reason why not.
 func onDevice(t *testing.T, o backendcuda.Options) enginetest.Options {
 	t.Helper()
-	if name := os.Getenv("MINFER_TEST_CUDA_CAPTURE_MODE"); name != "" {
-		mode, ok := captureModes[name]
-		require.True(t, ok, "MINFER_TEST_CUDA_CAPTURE_MODE=%q", name)
-		o.Capture = mode
-	}
+	o = withCaptureMode(t, o)
 	if o.Driver == nil {
 		b, err := backendcuda.New(o)
 		if errors.Is(err, backendcuda.ErrUnavailable) {
@@ -47,6 +43,17 @@ func onDevice(t *testing.T, o backendcuda.Options) enginetest.Options {
 	}
 	load := engine.LoadOptions{Backend: func(*modelsqwen.Model) (graph.Backend, error) { return backendcuda.New(o) }}
 	return enginetest.Options{Dir: testdata, Load: load, Tie: 0.01, Slack: 2}
+}
+
+// withCaptureMode sets the mode that MINFER_TEST_CUDA_CAPTURE_MODE names, if it is set.
+func withCaptureMode(t *testing.T, o backendcuda.Options) backendcuda.Options {
+	t.Helper()
+	if name := os.Getenv("MINFER_TEST_CUDA_CAPTURE_MODE"); name != "" {
+		mode, ok := captureModes[name]
+		require.True(t, ok, "MINFER_TEST_CUDA_CAPTURE_MODE=%q", name)
+		o.Capture = mode
+	}
+	return o
 }
 
 func bigModel(t *testing.T, name string) string {
@@ -269,18 +276,22 @@ func faulty(t *testing.T, rule string) (*cudart.Driver, *cudatest.Inject) {
 	return cudart.NewDriver(in.Wrap(d.Table())), in
 }
 
-// TestFaults: a call that fails is an error that names it; the process lives and the next request works.
-func TestFaults(t *testing.T) {
-	onDevice(t, backendcuda.Options{})
-	rules := []string{"LibraryLoad:1=OUT_OF_MEMORY", "MemAlloc:3=OUT_OF_MEMORY", "MemAlloc:12=OUT_OF_MEMORY", "MemHostAlloc:2=OUT_OF_MEMORY", "StreamCreate:2=OUT_OF_MEMORY",
+// faultRules are those of TestFaults: MINFER_TEST_CALL_FAIL's alone if it is set.
+func faultRules() []string {
+	if rule := os.Getenv("MINFER_TEST_CALL_FAIL"); rule != "" {
+		return []string{rule}
+	}
+	return []string{"LibraryLoad:1=OUT_OF_MEMORY", "MemAlloc:3=OUT_OF_MEMORY", "MemAlloc:12=OUT_OF_MEMORY", "MemHostAlloc:2=OUT_OF_MEMORY", "StreamCreate:2=OUT_OF_MEMORY",
 		"MemcpyHtoD:2=INVALID_VALUE", "MemcpyHtoD:40=INVALID_VALUE", "MemsetD8:4=INVALID_VALUE", "EventCreate:2=OUT_OF_MEMORY", "EventRecord:1=INVALID_HANDLE",
 		"Launch:1=INVALID_VALUE", "Launch:20=INVALID_VALUE", "Launch:60=LAUNCH_OUT_OF_RESOURCES", "MemcpyDtoH:1=INVALID_VALUE", "MemcpyDtoH:3=INVALID_VALUE",
 		"StreamBeginCapture:1=INVALID_VALUE", "StreamEndCapture:1=STREAM_CAPTURE_INVALIDATED", "GraphInstantiate:1=OUT_OF_MEMORY", "GraphLaunch:1=INVALID_VALUE",
 		"GraphLaunch:5=INVALID_VALUE", "StreamQuery:4=INVALID_VALUE"}
-	if rule := os.Getenv("MINFER_TEST_CALL_FAIL"); rule != "" {
-		rules = []string{rule}
-	}
-	for _, rule := range rules {
+}
+
+// TestFaults: a call that fails is an error that names it; the process lives and the next request works.
+func TestFaults(t *testing.T) {
+	onDevice(t, backendcuda.Options{})
+	for _, rule := range faultRules() {
 		t.Run(rule, func(t *testing.T) {
 			d, in := faulty(t, rule)
 			var notices []string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	backendcuda "github.com/minfer-go/minfer/backend-cuda"
 	"github.com/minfer-go/minfer/cli/internal/env"
 )
 
@@ -38,6 +39,7 @@ type app struct {
 	ctx            context.Context
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	cuda           backendcuda.Options // what the environment's gates are laid over: zero but in tests
 }
 
 // notice tells the user something worth knowing.

@@ -105,7 +105,7 @@ func (f engineFlags) chooser(a *app, ctx int) (*chooser, error) {
 	if c.cpu.Path == "" {
 		c.cpu.Path = env.Get("MINFER_CPU_PATH")
 	}
-	if c.cuda, err = cudaOptions(a.notice); err != nil {
+	if c.cuda, err = cudaOptions(a.cuda, a.notice); err != nil {
 		return nil, err
 	}
 	c.cuda.Profile = c.cuda.Profile || f.Profile
