@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "2401b8220ad0213c"
+const ManifestHash = "84717a33a4776c2d"
 
 // The kernels, by entry point.
 const (
@@ -201,7 +201,6 @@ const (
 	KernelRopeF32
 	KernelQkvRopeStoreF32
 	KernelKvStoreF32
-	KernelArgmaxF32
 	KernelSampleF32
 	// NumKernels is how many there are.
 	NumKernels
@@ -396,7 +395,6 @@ var table = [NumKernels]descriptor{
 	KernelRopeF32:               {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
 	KernelQkvRopeStoreF32:       {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
 	KernelKvStoreF32:            {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelArgmaxF32:             {symbol: "argmax_f32", shared: 0, tolerance: "", only: ""},
 	KernelSampleF32:             {symbol: "sample_f32", shared: 0, tolerance: "", only: ""},
 }
 
@@ -770,18 +768,6 @@ type KvStoreParams struct {
 	_       int32
 }
 
-// ArgmaxParams: token[r] = the first id with the largest logit; -1 if a logit is NaN or +Inf, or all are -Inf.
-type ArgmaxParams struct {
-	Logits   cudart.Ptr // const float* [rows, vocab]
-	Tokens   cudart.Ptr // int32_t* [rows]
-	Best     cudart.Ptr // uint64_t* [rows] zeros, left as zeros
-	Counters cudart.Ptr // int32_t* [rows] zeros, left as zeros
-	Rows     int32
-	Vocab    int32
-	Stride   int32 // elements
-	_        int32
-}
-
 // SampleParams: token[r] = drawn as package sample does with row r's parameters; -1: bad logits; -2: too many candidates, sample on the host.
 type SampleParams struct {
 	Logits  cudart.Ptr // const float* [rows, vocab]
@@ -1082,14 +1068,6 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.HeadDim)-40]
 	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.XStride)-44]
 	_ = [1]struct{}{}[unsafe.Offsetof(KvStoreParams{}.Type)-48]
-	_ = [1]struct{}{}[unsafe.Sizeof(ArgmaxParams{})-48]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Logits)-0]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Tokens)-8]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Best)-16]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Counters)-24]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Rows)-32]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Vocab)-36]
-	_ = [1]struct{}{}[unsafe.Offsetof(ArgmaxParams{}.Stride)-40]
 	_ = [1]struct{}{}[unsafe.Sizeof(SampleParams{})-40]
 	_ = [1]struct{}{}[unsafe.Offsetof(SampleParams{}.Logits)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(SampleParams{}.Choices)-8]
@@ -2789,15 +2767,6 @@ func (k *Kernels) KvStoreF32(q Queue, p *KvStoreParams) error {
 		return refused(KernelKvStoreF32, err)
 	}
 	return k.launch(q, KernelKvStoreF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// ArgmaxF32 queues kernel argmax_f32.
-func (k *Kernels) ArgmaxF32(q Queue, p *ArgmaxParams) error {
-	cfg, err := p.config(KernelArgmaxF32, &k.device)
-	if err != nil {
-		return refused(KernelArgmaxF32, err)
-	}
-	return k.launch(q, KernelArgmaxF32, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // SampleF32 queues kernel sample_f32.

@@ -26,19 +26,6 @@ func vocabulary(rows, vocab, stride int32) error {
 	return nil
 }
 
-func (p *ArgmaxParams) config(_ ID, dev *cudart.DeviceInfo) (cudart.LaunchConfig, error) {
-	if err := vocabulary(p.Rows, p.Vocab, p.Stride); err != nil {
-		return cudart.LaunchConfig{}, err
-	}
-	const least = 2048 // logits of a block that are worth one
-	splits := max(1, min(ceil(2*dev.Multiprocessors, max(1, int(p.Rows))), ceil(int(p.Vocab), least)))
-	cfg := grid(splits, int(p.Rows), 256)
-	return cfg, nil
-}
-
-// Bytes moved.
-func (p *ArgmaxParams) Bytes() int64 { return int64(p.Rows) * (4*int64(p.Vocab) + 4) }
-
 func (p *SampleParams) config(_ ID, _ *cudart.DeviceInfo) (cudart.LaunchConfig, error) {
 	if err := vocabulary(p.Rows, p.Vocab, p.Stride); err != nil {
 		return cudart.LaunchConfig{}, err

@@ -137,7 +137,7 @@ func TestRefusedShapes(t *testing.T) {
 		"unknown format":    k.KvStoreF32(q, &KvStoreParams{Rows: 1, KvHeads: 1, HeadDim: 64, Row: 127, Type: 3}),
 		"too many pairs":    k.RopeF32(q, &RopeParams{Rows: 1, Heads: 1, HeadDim: 64, Pairs: 33}),
 		"odd cells":         k.KvMove(q, &KvMoveParams{Row: 33, Count: 1, Dst: 1}),
-		"stride of logits":  k.ArgmaxF32(q, &ArgmaxParams{Rows: 1, Vocab: 10, Stride: 9}),
+		"stride of logits":  k.SampleF32(q, &SampleParams{Rows: 1, Vocab: 10, Stride: 9}),
 		"heads over KV":     k.AttnDecodeF32(q, bad(func(p *AttnParams) { p.Heads = 3 })),
 		"heads of 260":      k.AttnDecodeF32(q, bad(func(p *AttnParams) { p.HeadDim = 260; p.KeyRow, p.ValueRow = 9999, 9999 })),
 		"another form":      k.AttnDecodeF16F16D128(q, &attn),

@@ -132,13 +132,14 @@ func TestSampleRefusesAndHandsOver(t *testing.T) {
 	require.Equal(t, []int32{TokenOnHost, TokenOnHost, TokenOnHost, TokenBadLogits, TokenBadLogits, TokenBadLogits}, get[int32](e, tokens, len(rows)))
 }
 
-func TestArgmax(t *testing.T) {
+// Temperature 0 is the best token whatever the filters say: of equals the first, -0 no less than 0.
+func TestSampleBest(t *testing.T) {
 	e := emulate(t)
 	const vocab, stride = 9001, 9004
 	r := rand.New(rand.NewPCG(19, 20))
 	logits := random(r, 6*stride, 1)
 	for _, i := range []int{8000, 77, 300} {
-		logits[i] = 9 // equals: the first
+		logits[i] = 9
 	}
 	logits[stride+vocab-1] = 7
 	logits[2*stride+5] = float32(math.NaN())
@@ -148,11 +149,8 @@ func TestArgmax(t *testing.T) {
 		logits[5*stride+i] = -1
 	}
 	logits[5*stride+40], logits[5*stride+41] = float32(math.Copysign(0, -1)), 0
-	tokens, best, counters := e.alloc(24), e.bytes(make([]byte, 48)), e.bytes(make([]byte, 24))
-	for range 2 {
-		require.NoError(t, e.ArgmaxF32(e, &ArgmaxParams{Logits: put(e, logits), Tokens: tokens, Best: best, Counters: counters, Rows: 6, Vocab: vocab, Stride: stride}))
-		require.Equal(t, []int32{77, vocab - 1, TokenBadLogits, TokenBadLogits, TokenBadLogits, 40}, get[int32](e, tokens, 6))
-		require.Equal(t, make([]byte, 48), e.read(best, 48))
-		require.Equal(t, make([]byte, 24), e.read(counters, 24))
-	}
+	rows := slices.Repeat([]SampleRow{{TopP: 0.5, MinP: 0.1, TopK: 900}}, 6)
+	tokens := e.alloc(24)
+	require.NoError(t, e.SampleF32(e, &SampleParams{Logits: put(e, logits), Choices: put(e, rows), Tokens: tokens, Rows: 6, Vocab: vocab, Stride: stride}))
+	require.Equal(t, []int32{77, vocab - 1, TokenBadLogits, TokenBadLogits, TokenBadLogits, 40}, get[int32](e, tokens, 6))
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_2401b8220ad0213c
+#define MINFER_KERNELS_ABI minfer_kernels_abi_84717a33a4776c2d
 
 // y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
 // Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
@@ -674,27 +674,6 @@ static_assert(offsetof(KvStoreParams, head_dim) == 40, "offset");
 static_assert(offsetof(KvStoreParams, x_stride) == 44, "offset");
 static_assert(offsetof(KvStoreParams, type) == 48, "offset");
 static_assert(offsetof(KvStoreParams, padding) == 52, "offset");
-
-// token[r] = the first id with the largest logit; -1 if a logit is NaN or +Inf, or all are -Inf.
-struct ArgmaxParams {
-    const float* logits; // [rows, vocab]
-    int32_t* tokens; // [rows]
-    uint64_t* best; // [rows] zeros, left as zeros
-    int32_t* counters; // [rows] zeros, left as zeros
-    int32_t rows;
-    int32_t vocab;
-    int32_t stride; // elements
-    int32_t padding;
-};
-static_assert(sizeof(ArgmaxParams) == 48, "size");
-static_assert(offsetof(ArgmaxParams, logits) == 0, "offset");
-static_assert(offsetof(ArgmaxParams, tokens) == 8, "offset");
-static_assert(offsetof(ArgmaxParams, best) == 16, "offset");
-static_assert(offsetof(ArgmaxParams, counters) == 24, "offset");
-static_assert(offsetof(ArgmaxParams, rows) == 32, "offset");
-static_assert(offsetof(ArgmaxParams, vocab) == 36, "offset");
-static_assert(offsetof(ArgmaxParams, stride) == 40, "offset");
-static_assert(offsetof(ArgmaxParams, padding) == 44, "offset");
 
 // token[r] = drawn as package sample does with row r's parameters; -1: bad logits; -2: too many candidates, sample on the host.
 struct SampleParams {

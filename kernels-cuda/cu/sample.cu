@@ -1,12 +1,9 @@
 // kernel      inputs                               result          launch                          moves
-// argmax_f32  logits [rows, vocab]                 tokens [rows]   grid (splits, rows), 256        logits once
-//                                                                  threads; the last block of a
-//                                                                  row writes its token
 // sample_f32  logits [rows, vocab], a SampleRow    tokens [rows]   grid rows, 1024 threads         logits two or three times
 //             a row: temperature, top-k, top-p,
 //             min-p, a number of [0, 1)
 //
-// Both order tokens by logit, then by lower id, and refuse (-1) what package sample refuses. The order of filters is its own too:
+// Tokens are ordered by logit, then by lower id; what package sample refuses is refused (-1). The order of filters is its own too:
 // top-k → top-p → min-p → temperature → draw, weights and sums of candidates in float64 in descending order; so the same number draws
 // the same token but where a sum falls within rounding (10^-15; 10^-6 where the whole vocabulary is weighed: no top-k) of a limit.
 //
@@ -170,31 +167,6 @@ __device__ int draw_any(Shared& s, const Row& row, const float* logits, int voca
 }
 
 }  // namespace sample
-
-extern "C" __global__ void __launch_bounds__(256) argmax_f32(const ArgmaxParams p) {
-    __shared__ unsigned long long best;
-    pdl_launch_dependents();
-    pdl_wait();
-    const float* logits = p.logits + (int64_t)blockIdx.y * p.stride;
-    uint64_t mine = 0;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.vocab; i += gridDim.x * blockDim.x) {
-        uint64_t key = sample::key_of(logits[i], i);
-        mine = key > mine ? key : mine;
-    }
-    if (threadIdx.x == 0) best = 0;
-    __syncthreads();
-    atomicMax(&best, (unsigned long long)mine);
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    unsigned long long* all = reinterpret_cast<unsigned long long*>(p.best) + blockIdx.y;
-    atomicMax(all, best);
-    __threadfence();
-    if (atomicAdd(p.counters + blockIdx.y, 1) != (int)gridDim.x - 1) return;
-    uint64_t key = atomicMax(all, 0ull);
-    p.tokens[blockIdx.y] = sample::usable(key) ? sample::id_of(key) : sample::kBad;
-    *all = 0;
-    p.counters[blockIdx.y] = 0;
-}
 
 extern "C" __global__ void __launch_bounds__(1024) sample_f32(const SampleParams p) {
     using namespace sample;

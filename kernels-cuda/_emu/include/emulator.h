@@ -114,7 +114,6 @@ inline int __syncthreads_and(int v) { return !__syncthreads_or(!v); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 template <class T> T atomicAdd(T* p, T v) { T was = *p; *p = was + v; return was; }
-template <class T> T atomicMax(T* p, T v) { T was = *p; *p = std::max(was, v); return was; }
 template <class T> T __ldcg(const T* p) { return *p; }
 template <class T> T __ldg(const T* p) { return *p; }
 template <class T> T __ldcs(const T* p) { return *p; }
