@@ -24,7 +24,7 @@ type Backend struct {
 	pool    pool
 	arena   *arena
 	weights map[weightKey]*weight
-	tables  map[graph.RopeAttr]*cudart.Memory
+	tables  map[graph.RopeAttr]ropeFrequencies
 
 	last    string // what runs now, for messages about waits
 	noGraph bool   // replay is off: asked for, or a capture failed
@@ -77,7 +77,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, outOfMemory(err)
 	}
-	b := &Backend{opts: o, dev: dev, weights: map[weightKey]*weight{}, tables: map[graph.RopeAttr]*cudart.Memory{},
+	b := &Backend{opts: o, dev: dev, weights: map[weightKey]*weight{}, tables: map[graph.RopeAttr]ropeFrequencies{},
 		last: "nothing yet", noGraph: o.NoGraph || o.Profile}
 	if o.Profile {
 		b.profile = &profiler{}
@@ -208,7 +208,7 @@ func (b *Backend) Close() error {
 			errs = append(errs, b.dev.registry.release(bd, w.plane))
 		}
 		for _, t := range b.tables {
-			errs = append(errs, t.Free(bd))
+			errs = append(errs, t.mem.Free(bd))
 		}
 		errs = append(errs, b.pool.trim(bd))
 		if b.arena != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -405,6 +406,40 @@ func TestFakeSoak(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds, %d bytes in the pool after 20", rounds, most)
+	require.NoError(t, b.Close())
+	clean(t, f)
+}
+
+// TestRopeTableThatDoesNotArrive: the table of frequencies is made once, and one whose copy failed is made again.
+func TestRopeTableThatDoesNotArrive(t *testing.T) {
+	f := newFake(cudatest.Options{})
+	var tables int
+	fail := false
+	driver := *f.Table()
+	copyTo := driver.MemcpyHtoD
+	driver.MemcpyHtoD = func(dst sys.DevicePtr, src unsafe.Pointer, n uint64, s sys.Stream) sys.Result {
+		if n == 8*32 { // 32 pairs of a head of 64
+			if tables++; fail {
+				return sys.InvalidValue
+			}
+		}
+		return copyTo(dst, src, n, s)
+	}
+	b, err := New(Options{Driver: cudart.NewDriver(&driver), Kernels: image})
+	require.NoError(t, err)
+	weights, build := small("m")
+	require.NoError(t, register(b, weights))
+	tables = 0
+	e, err := graph.NewExecutor([]graph.Backend{b}, smallKV, graph.Options{})
+	require.NoError(t, err)
+	fail = true
+	require.ErrorContains(t, step(e, build, 1), "table of frequencies")
+	fail = false
+	for rows := range 4 {
+		require.NoError(t, step(e, build, 1+rows))
+	}
+	assert.Equal(t, 2, tables, "once in vain, once for all graphs")
+	require.NoError(t, e.Close())
 	require.NoError(t, b.Close())
 	clean(t, f)
 }

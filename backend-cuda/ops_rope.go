@@ -1,6 +1,8 @@
 package backendcuda
 
 import (
+	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/minfer-go/minfer/cudart"
@@ -9,31 +11,33 @@ import (
 	"github.com/minfer-go/minfer/quant"
 )
 
-// frequencies gives the device's table of angles a position, made once a set of attributes, and the magnitude of rotated pairs.
-func (b *Backend) frequencies(bd *cudart.Bound, a graph.RopeAttr) (cudart.Ptr, float32, error) {
-	list, scale := kernelscuda.RopeFrequencies(kernelscuda.RopeScaling{Dims: a.Dims, Base: float64(a.Base), FreqScale: float64(a.FreqScale),
-		ExtFactor: float64(a.ExtFactor), AttnFactor: float64(a.AttnFactor), BetaFast: float64(a.BetaFast), BetaSlow: float64(a.BetaSlow), OrigCtx: a.OrigCtx})
-	if m := b.tables[a]; m != nil {
-		return m.Ptr(), scale, nil
-	}
-	m, err := bd.Alloc(int64(8 * max(len(list), 1)))
-	if err != nil {
-		return 0, 0, err
-	}
-	b.tables[a] = m
-	var raw []byte
-	for _, f := range list {
-		raw = appendUint64(raw, math.Float64bits(f))
-	}
-	return m.Ptr(), scale, b.staging.toDevice(bd, b.stream, m.Ptr(), raw)
+// ropeFrequencies is a device's table of angles a position, and the magnitude of rotated pairs.
+type ropeFrequencies struct {
+	mem   *cudart.Memory
+	scale float32
 }
 
-func appendUint64(dst []byte, v uint64) []byte {
-	for range 8 {
-		dst = append(dst, byte(v))
-		v >>= 8
+// frequencies gives the table of a set of attributes, made once.
+func (b *Backend) frequencies(bd *cudart.Bound, a graph.RopeAttr) (ropeFrequencies, error) {
+	if f, ok := b.tables[a]; ok {
+		return f, nil
 	}
-	return dst
+	list, scale := kernelscuda.RopeFrequencies(kernelscuda.RopeScaling{Dims: a.Dims, Base: float64(a.Base), FreqScale: float64(a.FreqScale),
+		ExtFactor: float64(a.ExtFactor), AttnFactor: float64(a.AttnFactor), BetaFast: float64(a.BetaFast), BetaSlow: float64(a.BetaSlow), OrigCtx: a.OrigCtx})
+	mem, err := bd.Alloc(int64(8 * max(len(list), 1)))
+	if err != nil {
+		return ropeFrequencies{}, err
+	}
+	var raw []byte
+	for _, f := range list {
+		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(f))
+	}
+	if err := b.staging.toDevice(bd, b.stream, mem.Ptr(), raw); err != nil {
+		return ropeFrequencies{}, errors.Join(err, mem.Free(bd)) // else the next graph would take it as it is
+	}
+	f := ropeFrequencies{mem, scale}
+	b.tables[a] = f
+	return f, nil
 }
 
 // ropeTable queues the kernel that makes the cosines and sines of a step's rows, once a program, and gives their address.
@@ -41,15 +45,15 @@ func (c *compiler) ropeTable(bd *cudart.Bound, n *graph.Node, a graph.RopeAttr, 
 	if t, ok := c.ropes[a]; ok {
 		return t
 	}
-	freq, scale, err := c.b.frequencies(bd, a)
+	f, err := c.b.frequencies(bd, a)
 	if err != nil {
 		c.fail(n.Errorf("cuda: table of frequencies: %w", err))
 		return 0
 	}
 	rows, pairs := positions.Shape.Elems(), a.Dims/2
 	t := c.take(int64(rows) * int64(pairs) * 8) // kept for the whole program
-	c.queue(c.b.dev.kernels.RopeTableF32(c, &kernelscuda.RopeTableParams{Positions: c.ints(positions), Frequencies: freq, Table: t.ptr,
-		Rows: int32(rows), Pairs: int32(pairs), Scale: scale}))
+	c.queue(c.b.dev.kernels.RopeTableF32(c, &kernelscuda.RopeTableParams{Positions: c.ints(positions), Frequencies: f.mem.Ptr(), Table: t.ptr,
+		Rows: int32(rows), Pairs: int32(pairs), Scale: f.scale}))
 	c.ropes[a] = t.ptr
 	return t.ptr
 }
