@@ -6,7 +6,6 @@ require (
 	github.com/minfer-go/minfer/cudart v0.1.0
 	github.com/minfer-go/minfer/graph v0.1.0
 	github.com/minfer-go/minfer/kernels-cuda v0.1.0
-	github.com/minfer-go/minfer/kvformat v0.1.0
 	github.com/minfer-go/minfer/quant v0.1.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -5,83 +5,20 @@ import (
 
 	"github.com/minfer-go/minfer/cudart"
 	"github.com/minfer-go/minfer/graph"
-	"github.com/minfer-go/minfer/kvformat"
 	"github.com/minfer-go/minfer/quant"
 )
-
-// SupportsOp is nil, or why the backend can't run n. Reasons wrap graph.ErrUnsupported.
-func (b *Backend) SupportsOp(n *graph.Node) error {
-	switch n.Op {
-	case graph.OpInput, graph.OpView, graph.OpReshape, graph.OpAdd, graph.OpMul, graph.OpSilu, graph.OpSwiGLU, graph.OpScale,
-		graph.OpSoftmax, graph.OpPermute, graph.OpBatchMatMul, graph.OpRoPE, graph.OpSample:
-		return nil
-	case graph.OpRmsNorm, graph.OpQkNorm:
-		return vectors(n, n.Weights...)
-	case graph.OpMatMul:
-		return products(n, n.Weights[:1], n.Weights[1:])
-	case graph.OpFusedQKV:
-		return products(n, n.Weights[:3], n.Weights[3:])
-	case graph.OpFusedFFN:
-		return products(n, n.Weights, nil)
-	case graph.OpGetRows:
-		if len(n.Weights) > 0 && !n.Weights[0].Type.Supported() {
-			return unsupported(n, "a table of type %s", n.Weights[0].Type)
-		}
-		return nil
-	case graph.OpKvcacheStore, graph.OpKvcacheLoad:
-		return cacheType(n, n.Type)
-	case graph.OpAttn:
-		for _, kv := range n.In[1:3] {
-			if err := cacheType(n, kv.Type); err != nil {
-				return err
-			}
-		}
-		return nil
-	case graph.OpQkvBiasRopeStore, graph.OpFusedQkvNorm:
-		return vectors(n, n.Weights...)
-	}
-	return unsupported(n, "this op")
-}
-
-// SupportsFused takes every fusion whose parts it can run.
-func (b *Backend) SupportsFused(n *graph.Node) bool { return b.SupportsOp(n) == nil }
 
 // productTypes have kernels for products and lookups.
 var productTypes = map[quant.Type]bool{quant.F32: true, quant.F16: true, quant.BF16: true, quant.Q4_0: true, quant.Q4_1: true,
 	quant.Q5_0: true, quant.Q5_1: true, quant.Q8_0: true, quant.Q4_K: true, quant.Q5_K: true, quant.Q6_K: true}
 
-func products(n *graph.Node, weights, biases []*graph.Weight) error {
-	for _, w := range weights {
-		cols := w.Shape[len(w.Shape)-1]
-		switch {
-		case !productTypes[w.Type]:
-			return unsupported(n, "weight %q of type %s", w.Name, w.Type)
-		case cols%w.Type.BlockElems() != 0:
-			return unsupported(n, "weight %q with rows of %d, no whole blocks of %s", w.Name, cols, w.Type)
-		}
-	}
-	return vectors(n, biases...)
-}
+var support = graph.Support{Backend: "cuda", Products: func(t quant.Type) bool { return productTypes[t] }}
 
-func vectors(n *graph.Node, weights ...*graph.Weight) error {
-	for _, w := range weights {
-		if w != nil && (w.Type != quant.F32 || len(w.Shape) != 1) {
-			return unsupported(n, "weight %q of type %s and shape %s: want an F32 vector", w.Name, w.Type, w.Shape)
-		}
-	}
-	return nil
-}
+// SupportsOp is nil, or why the backend can't run n. Reasons wrap graph.ErrUnsupported.
+func (b *Backend) SupportsOp(n *graph.Node) error { return support.Op(n) }
 
-func cacheType(n *graph.Node, t quant.Type) error {
-	if _, err := kvformat.FromType(t); err != nil {
-		return unsupported(n, "a KV cache of type %s", t)
-	}
-	return nil
-}
-
-func unsupported(n *graph.Node, format string, args ...any) error {
-	return n.Errorf("cuda: %s: %w", fmt.Sprintf(format, args...), graph.ErrUnsupported)
-}
+// SupportsFused takes every fusion whose parts it can run.
+func (b *Backend) SupportsFused(n *graph.Node) bool { return b.SupportsOp(n) == nil }
 
 // Admit says whether the device takes a whole model beside rest bytes of KV cache and buffers: nil, or the first reason
 // why not. It is asked before anything is loaded: a model runs on the device as a whole or not at all.

@@ -22,12 +22,15 @@ func (p Params) Validate() error {
 		}
 	}
 	for _, t := range []quant.Type{p.KeyType, p.ValueType} {
-		if t != quant.F32 && t != quant.F16 && t != quant.Q8_0 {
+		if !kvFormat(t) {
 			return fmt.Errorf("graph: params: KV format %s: want F32, F16 or Q8_0: %w", t, ErrUnsupported)
 		}
 	}
 	return nil
 }
+
+// kvFormat reports whether KV rows can be of a type.
+func kvFormat(t quant.Type) bool { return t == quant.F32 || t == quant.F16 || t == quant.Q8_0 }
 
 func (p Params) kvType(a KVAttr) quant.Type {
 	if a.Value {

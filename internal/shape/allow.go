@@ -10,7 +10,7 @@ var Siblings = map[string][]string{
 	"backend-cpu":  {"quant", "graph", "kvformat"},
 	"cudart":       {},
 	"kernels-cuda": {"cudart"},
-	"backend-cuda": {"quant", "graph", "kvformat", "cudart", "kernels-cuda"},
+	"backend-cuda": {"quant", "graph", "cudart", "kernels-cuda"},
 	"models-qwen":  {"quant", "gguf", "graph", "kvformat"},
 	"engine":       {"quant", "gguf", "graph", "kvformat", "backend-cpu", "models-qwen"},
 	"cli": {"quant", "gguf", "graph", "kvformat", "backend-cpu", "models-qwen", "engine",
