@@ -117,6 +117,9 @@ func (b *Backend) Describe() string {
 	return fmt.Sprintf("cuda %s, %.0f GiB, sm_%d%d, steps %s", d.Name, float64(d.Memory)/(1<<30), d.Major, d.Minor, how)
 }
 
+// Device is the name of the device.
+func (b *Backend) Device() string { return b.dev.info.Name }
+
 // Stats gives the counters.
 func (b *Backend) Stats() Stats {
 	s := b.stats

@@ -24,7 +24,7 @@ type Options struct {
 	OnProgress func(done, total int)
 
 	// limits replaces the probe of the machine in tests.
-	limits func(threads int) (Limits, error)
+	limits func(m *engine.Model) (Limits, error)
 }
 
 // Limits of repetitions and sizes: more is a slip of the keyboard.
@@ -181,8 +181,7 @@ func (o Options) longest(depth int) int {
 
 // repetition measures one test once, between two measurements of the limits. The warm-up also compares with reference steps.
 func (t *test) repetition(ctx context.Context, rep int, o Options) error {
-	threads := threadsOf(t.model)
-	before, err := o.limits(threads)
+	before, err := o.limits(t.model)
 	if err != nil {
 		return err
 	}
@@ -190,7 +189,7 @@ func (t *test) repetition(ctx context.Context, rep int, o Options) error {
 	if err != nil {
 		return err
 	}
-	after, err := o.limits(threads)
+	after, err := o.limits(t.model)
 	if err != nil || rep < 0 {
 		return err
 	}

@@ -27,7 +27,8 @@ func tiny(t *testing.T, spec string, o engine.LoadOptions) *engine.Model {
 }
 
 // known stands for the probe of the machine.
-func known(threads int) (Limits, error) {
+func known(m *engine.Model) (Limits, error) {
+	threads := threadsOf(m)
 	return Limits{ReadBytes: 1e12 * float64(threads), Int8MACs: 2e12 * float64(threads)}, nil
 }
 
@@ -190,7 +191,7 @@ func TestErrorsEndTheRun(t *testing.T) {
 	_, err := Run(ctx, []*engine.Model{m}, o)
 	require.ErrorIs(t, err, context.Canceled)
 	broken := errors.New("no probe")
-	o.limits = func(int) (Limits, error) { return Limits{}, broken }
+	o.limits = func(*engine.Model) (Limits, error) { return Limits{}, broken }
 	_, err = Run(context.Background(), []*engine.Model{m}, o)
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, "pp4 @ d3")

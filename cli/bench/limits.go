@@ -1,22 +1,39 @@
 package bench
 
 import (
+	"errors"
+
 	backendcpu "github.com/minfer-go/minfer/backend-cpu"
 	"github.com/minfer-go/minfer/engine"
+	"github.com/minfer-go/minfer/graph"
 )
 
-// Limits are what the machine does at best: bytes read and int8 products a second. Zero: not known, as for other backends.
+// Limits are what the machine does at best: bytes read and int8 products a second. Zero: not known, as products are of a GPU.
 type Limits = backendcpu.Limits
 
-// prober measures limits if it was opened.
+// prober measures limits: of the CPU if it was opened, of the memory of a device that can say.
 type prober struct{ p *backendcpu.Probe }
+
+// device is a backend with memory of its own.
+type device interface {
+	Device() string                  // its name
+	ReadBandwidth() (float64, error) // GB/s; graph.ErrOutOfMemory where the model leaves no room to measure
+}
 
 func (p *prober) open(path string) (err error) {
 	p.p, err = backendcpu.NewProbe(path)
 	return err
 }
 
-func (p *prober) measure(threads int) (Limits, error) {
+func (p *prober) measure(m *engine.Model) (Limits, error) {
+	if d, ok := m.Backend().(device); ok {
+		gbs, err := d.ReadBandwidth()
+		if errors.Is(err, graph.ErrOutOfMemory) {
+			return Limits{}, nil
+		}
+		return Limits{ReadBytes: gbs * 1e9}, err
+	}
+	threads := threadsOf(m)
 	if p.p == nil || threads == 0 {
 		return Limits{}, nil
 	}
@@ -37,6 +54,14 @@ func cpuPath(models []*engine.Model) (path string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// deviceOf names the device in use, or "" for the CPU.
+func deviceOf(m *engine.Model) string {
+	if d, ok := m.Backend().(device); ok {
+		return d.Device()
+	}
+	return ""
 }
 
 // pathOf is the instruction path in use, or "".

@@ -15,6 +15,7 @@ type Result struct {
 	Size    int64  `json:"model_size"` // bytes of all tensors
 	Params  int64  `json:"model_n_params"`
 	CPU     string `json:"cpu"`
+	Device  string `json:"device,omitempty"` // that the backend runs on, if it isn't the CPU
 	Backend string `json:"backend"`
 	Path    string `json:"path,omitempty"` // instruction path in use
 	Threads int    `json:"n_threads"`      // in effect
@@ -32,7 +33,8 @@ type Result struct {
 
 	GBs   float64 `json:"gb_per_second"`   // weights and KV rows read
 	GMACs float64 `json:"gmac_per_second"` // matrix products
-	// Limits of this machine for these threads and this path, measured about every repetition, and the share of them; 0: not known.
+	// Limits of this machine for these threads and this path, or of the device's memory, measured about every repetition, and the share of
+	// them; 0: not known.
 	ReadGBs   float64 `json:"limit_gb_per_second"`
 	Int8GMACs float64 `json:"limit_gmac_per_second"`
 	ReadShare float64 `json:"share_of_read"`
@@ -50,7 +52,7 @@ const (
 func (t *test) result(o Options) Result {
 	m := t.model
 	r := Result{
-		Model: m.Name(), File: filepath.Base(m.Path()), Size: m.Net().WeightBytes(), CPU: CPU(), Backend: m.Backend().Name(), Path: pathOf(m), Threads: threadsOf(m),
+		Model: m.Name(), File: filepath.Base(m.Path()), Size: m.Net().WeightBytes(), CPU: CPU(), Device: deviceOf(m), Backend: m.Backend().Name(), Path: pathOf(m), Threads: threadsOf(m),
 		TypeK: o.KeyType.String(), TypeV: o.ValueType.String(), Test: t.name(), Kind: t.kind, N: t.n, Depth: t.depth, Output: checked,
 	}
 	if r.Model == "" {

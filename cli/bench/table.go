@@ -154,6 +154,10 @@ func notes(results []Result) (lines []string) {
 		if len(read) == 0 {
 			continue
 		}
+		if first.Device != "" {
+			lines = append(lines, fmt.Sprintf("Limit of this device (%s), measured between the tests: its memory copies %s GB/s, reads and writes counted.", first.Device, spread(read)))
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("Limits of this machine (%s, %s, %s), measured between the tests: reads %s GB/s, int8 %s GMAC/s.",
 			first.CPU, first.Path, plural(first.Threads, "thread"), spread(read), spread(int8s)))
 	}
@@ -178,13 +182,13 @@ func spread(x []float64) string {
 
 func writeCSV(w io.Writer, results []Result) error {
 	c := csv.NewWriter(w)
-	head := []string{"model", "file", "model_size", "model_n_params", "cpu", "backend", "path", "n_threads", "type_k", "type_v", "test", "kind", "n", "n_depth",
+	head := []string{"model", "file", "model_size", "model_n_params", "cpu", "device", "backend", "path", "n_threads", "type_k", "type_v", "test", "kind", "n", "n_depth",
 		"avg_ts", "stddev_ts", "median_ts", "gb_per_second", "gmac_per_second", "limit_gb_per_second", "limit_gmac_per_second", "share_of_read", "share_of_int8", "output"}
 	if err := c.Write(head); err != nil {
 		return err
 	}
 	for _, r := range results {
-		line := []string{r.Model, r.File, fmt.Sprint(r.Size), fmt.Sprint(r.Params), r.CPU, r.Backend, r.Path, fmt.Sprint(r.Threads), r.TypeK, r.TypeV, r.Test, r.Kind,
+		line := []string{r.Model, r.File, fmt.Sprint(r.Size), fmt.Sprint(r.Params), r.CPU, r.Device, r.Backend, r.Path, fmt.Sprint(r.Threads), r.TypeK, r.TypeV, r.Test, r.Kind,
 			fmt.Sprint(r.N), fmt.Sprint(r.Depth)}
 		for _, x := range []float64{r.TokS, r.Stddev, r.Median, r.GBs, r.GMACs, r.ReadGBs, r.Int8GMACs, r.ReadShare, r.Int8Share} {
 			line = append(line, strconv.FormatFloat(x, 'f', 6, 64))

@@ -20,7 +20,7 @@ func example() []Result {
 	deep, slow, gpu := base, base, base
 	deep.Test, deep.Depth, deep.TokS, deep.ReadGBs = "pp512 @ d1024", 1024, 60, 31
 	slow.Test, slow.Kind, slow.N, slow.Threads, slow.TokS, slow.TypeV, slow.Size, slow.Params = "tg128", decode, 128, 1, 9, "f16", 500<<20, 494_000_000
-	gpu.Backend, gpu.Path, gpu.Threads, gpu.ReadGBs, gpu.Int8GMACs, gpu.ReadShare, gpu.Int8Share = "cuda", "", 0, 0, 0, 0, 0
+	gpu.Backend, gpu.Device, gpu.Path, gpu.Threads, gpu.ReadGBs, gpu.Int8GMACs, gpu.ReadShare, gpu.Int8Share = "cuda", "Card 9", "", 0, 4000, 0, 0.75, 0
 	return []Result{base, deep, slow, gpu}
 }
 
@@ -37,13 +37,15 @@ func TestWriteTable(t *testing.T) {
 | a / b |   3.00 GiB |   1.54 B | cpu avx2 |       2 | f16/q8_0 |         pp512 | 123.46 ± 1.50 | 0.50 |   1.7 % |  60.00 |  30.0 % |
 | a / b |   3.00 GiB |   1.54 B | cpu avx2 |       2 | f16/q8_0 | pp512 @ d1024 |  60.00 ± 1.50 | 0.50 |   1.7 % |  60.00 |  30.0 % |
 | a / b | 500.00 MiB | 494.00 M | cpu avx2 |       1 | f16      |         tg128 |   9.00 ± 1.50 | 0.50 |   1.7 % |  60.00 |  30.0 % |
-| a / b |   3.00 GiB |   1.54 B | cuda     |       0 | f16/q8_0 |         pp512 | 123.46 ± 1.50 | 0.50 |       - |  60.00 |       - |
+| a / b |   3.00 GiB |   1.54 B | cuda     |       0 | f16/q8_0 |         pp512 | 123.46 ± 1.50 | 0.50 |  75.0 % |  60.00 |       - |
 
 t/s: mean ± standard deviation of 2 repetitions after a warm-up. Output of every test: finite, best token as in a reference step.
 
 Limits of this machine (CPU & Co, avx2, 2 threads), measured between the tests: reads 30.0 to 31.0 GB/s, int8 200.0 GMAC/s.
 
 Limits of this machine (CPU & Co, avx2, 1 thread), measured between the tests: reads 30.0 GB/s, int8 200.0 GMAC/s.
+
+Limit of this device (Card 9), measured between the tests: its memory copies 4000.0 GB/s, reads and writes counted.
 `, write(t, "md"))
 }
 

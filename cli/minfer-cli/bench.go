@@ -41,7 +41,7 @@ func (benchCmd) Help() string {
 Every test runs once to warm up, then -r times; all tests of a depth take turns. The warm-up's logits must be finite and have the same best
 token as reference steps that take another route, and so must those of every repetition. GB/s counts the weights and KV rows that a test has to
 read, GMAC/s the products of its matrices; both are also shown as shares of what this machine reads and multiplies at best with as many threads,
-measured before and after each repetition.
+measured before and after each repetition; on a GPU the limit is what its memory copies, reads and writes counted.
 
 Shapes: ` + strings.Join(synthetic.Names(), ", ") + "\nTypes: " + strings.Join(synthetic.Types(), ", ")
 }

@@ -50,8 +50,13 @@ func TestGatesReachTheBackend(t *testing.T) {
 // onFake runs a command in this process with a GPU that computes nothing, and tells which of its kernels ran.
 func onFake(t *testing.T, args ...string) (stdout, stderr string, ran map[string]int, err error) {
 	t.Helper()
+	return onFakeOf(t, cudatest.Options{}, args...)
+}
+
+func onFakeOf(t *testing.T, o cudatest.Options, args ...string) (stdout, stderr string, ran map[string]int, err error) {
+	t.Helper()
 	ran = map[string]int{}
-	f := kernelstest.New(cudatest.Options{}, func(id kernelscuda.ID) { ran[id.String()]++ })
+	f := kernelstest.New(o, func(id kernelscuda.ID) { ran[id.String()]++ })
 	var c commands
 	parser, err := kong.New(&c)
 	require.NoError(t, err)
@@ -128,4 +133,28 @@ func TestGatesOfTheProgram(t *testing.T) {
 		decode(t, string(data), &trace)
 		assert.Greater(t, len(trace.TraceEvents), 5*10, "every node of every step")
 	})
+}
+
+// TestBenchOnAGPU: bench shows the share of the memory's bandwidth, or none where the model leaves no room to measure it.
+func TestBenchOnAGPU(t *testing.T) {
+	args := []string{"bench", "--backend", "cuda", "-m", tinyModel, "-p", "20", "-n", "3", "-r", "2", "-o", "json"}
+	type row struct {
+		Device string  `json:"device"`
+		Limit  float64 `json:"limit_gb_per_second"`
+		Share  float64 `json:"share_of_read"`
+		GBs    float64 `json:"gb_per_second"`
+	}
+	for memory, known := range map[int64]bool{1 << 30: true, 300 << 20: false} {
+		var rows []row
+		stdout, _, _, err := onFakeOf(t, cudatest.Options{Memory: memory}, args...)
+		require.NoError(t, err)
+		decode(t, stdout, &rows)
+		require.Len(t, rows, 2)
+		for _, r := range rows {
+			assert.Equal(t, "Fake 0", r.Device)
+			assert.Equal(t, known, r.Limit > 0)
+			assert.Equal(t, known, r.Share > 0)
+			assert.Positive(t, r.GBs)
+		}
+	}
 }
