@@ -11,7 +11,6 @@ import (
 	"github.com/minfer-go/minfer/cudart"
 	"github.com/minfer-go/minfer/graph"
 	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
-	"github.com/minfer-go/minfer/quant"
 )
 
 // Backend implements graph.Backend on one GPU. It has a stream of its own; the context, the kernels and the weights are
@@ -145,7 +144,7 @@ func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
 	if b.weights[key] != nil {
 		return nil
 	}
-	layout, err := layoutFor(w, int64(len(data)), b.tiled)
+	layout, err := layoutFor(w, int64(len(data)), b.opts.tiled)
 	if err != nil {
 		return err
 	}
@@ -161,9 +160,6 @@ func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
 	b.weights[key] = r
 	return nil
 }
-
-// tiled reports whether products of a type have kernels for tiles.
-func (b *Backend) tiled(t quant.Type, cols int) bool { return !b.opts.NoTiles && tilesOf(t, cols) }
 
 // ReleaseModel gives a model's weights back; the device frees them when no other backend uses them.
 func (b *Backend) ReleaseModel(model string) {

@@ -13,6 +13,9 @@ import (
 // tilesOf reports whether products of a type have kernels for tiles, with rows of that many elements.
 func tilesOf(t quant.Type, cols int) bool { return quantised(t) && productTypes[t] && cols%32 == 0 }
 
+// tiled is tilesOf under the options.
+func (o Options) tiled(t quant.Type, cols int) bool { return !o.NoTiles && tilesOf(t, cols) }
+
 // tilePlanes is the geometry of a matrix in tiles. Only for types that tilesOf knows.
 func tilePlanes(t quant.Type, rows, cols int) kernelscuda.Planes {
 	p, err := kernelscuda.Tile16Planes(int32(t), rows, cols)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	backendcuda "github.com/minfer-go/minfer/backend-cuda"
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/gguf"
 	"github.com/minfer-go/minfer/kvformat"
@@ -17,7 +18,7 @@ import (
 type inspectCmd struct {
 	modelFlag
 	Path       string `arg:"" optional:"" help:"GGUF file; the same as -m."`
-	Ctx        int    `short:"c" placeholder:"N" help:"Context size for the memory estimate; default: the smaller of the model's and 4096."`
+	Ctx        int    `short:"c" placeholder:"N" help:"Context size for the memory estimates; default: the smaller of the model's and 4096."`
 	CacheTypeK string `name:"cache-type-k" default:"f16" help:"KV cache format of K for the estimate."`
 	CacheTypeV string `name:"cache-type-v" default:"f16" help:"KV cache format of V for the estimate."`
 	JSON       bool   `name:"json" help:"Print JSON."`
@@ -46,7 +47,18 @@ type inspection struct {
 	Weights   int64                  `json:"tensor_bytes"`
 	Elements  int64                  `json:"elements"`
 	Memory    *engine.MemoryEstimate `json:"memory,omitempty"`
+	CUDA      *deviceMemory          `json:"cuda,omitempty"`
+	NoCUDA    string                 `json:"no_cuda,omitempty"` // why no GPU runs it
 	Refused   string                 `json:"refused,omitempty"` // why minfer can't run it
+}
+
+// deviceMemory is what the model would take on a GPU, as the backend asks before it takes a model.
+type deviceMemory struct {
+	Weights  backendcuda.Footprint `json:"weights"`
+	KV       int64                 `json:"kv"`
+	Compute  int64                 `json:"compute"`
+	Overhead int64                 `json:"overhead"` // kernels, scratch and the like, about
+	Total    int64                 `json:"total"`
 }
 
 type metaEntry struct {
@@ -84,7 +96,7 @@ func (c *inspectCmd) Run(a *app) error {
 		in.Weights += t.Size
 		in.Elements += int64(t.Elems())
 	}
-	if err := c.estimate(f, &in); err != nil {
+	if err := c.estimate(a, f, &in); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -127,7 +139,7 @@ func finite(x any) any {
 }
 
 // estimate adds what running the model would take, or why it can't be run.
-func (c *inspectCmd) estimate(f *gguf.File, in *inspection) error {
+func (c *inspectCmd) estimate(a *app, f *gguf.File, in *inspection) error {
 	key, err := kvformat.ParseFormat(c.CacheTypeK)
 	if err != nil {
 		return usage("--cache-type-k: %w", err)
@@ -146,6 +158,16 @@ func (c *inspectCmd) estimate(f *gguf.File, in *inspection) error {
 		return err
 	}
 	in.Memory = &e
+	o, err := cudaOptions(a.cuda, a.notice)
+	if err != nil {
+		return err
+	}
+	planes, err := o.Footprint(net.Weights())
+	if err != nil {
+		in.NoCUDA = err.Error()
+		return nil
+	}
+	in.CUDA = &deviceMemory{Weights: planes, KV: e.KV, Compute: e.Compute, Overhead: backendcuda.Overhead, Total: planes.Bytes + e.KV + e.Compute + backendcuda.Overhead}
 	return nil
 }
 
@@ -190,6 +212,16 @@ func (in inspection) print(out io.Writer) error {
 		fmt.Fprintf(w, "memory to run\t%s: weights %s, KV cache %s, activations about %s\n", size(m.Total()), size(m.Weights), size(m.KV), size(m.Compute))
 	default:
 		fmt.Fprintf(w, "can't be run\t%s\n", in.Refused)
+	}
+	switch d := in.CUDA; {
+	case d != nil:
+		fmt.Fprintf(w, "memory on a GPU\t%s: weights %s (%s of padding), KV cache %s, activations about %s, kernels and scratch about %s\n",
+			size(d.Total), size(d.Weights.Bytes), size(d.Weights.Bytes-d.Weights.File), size(d.KV), size(d.Compute), size(d.Overhead))
+		for _, p := range d.Weights.Planes {
+			fmt.Fprintf(w, "  %s, layout %s\t%s for %s of the file, %d tensors\n", p.Type, p.Layout, size(p.Bytes), size(p.File), p.Tensors)
+		}
+	case in.NoCUDA != "":
+		fmt.Fprintf(w, "not on a GPU\t%s\n", in.NoCUDA)
 	}
 	return w.Flush()
 }

@@ -188,6 +188,20 @@ func TestInspect(t *testing.T) {
 	require.NotNil(t, in.Memory)
 	assert.EqualValues(t, 2*100*2*2*128*2, in.Memory.KV, "K and V of 100 cells, 2 layers, 2 heads of 128 in f16")
 	assert.Greater(t, in.Memory.Compute, int64(0))
+
+	assert.Contains(t, out, "memory on a GPU")
+	assert.Contains(t, out, "Q8_0, layout tile16")
+	d := in.CUDA
+	require.NotNil(t, d)
+	assert.Equal(t, in.Memory.Weights, d.Weights.File)
+	assert.GreaterOrEqual(t, d.Weights.Bytes, d.Weights.File)
+	assert.Equal(t, in.Memory.KV, d.KV)
+	assert.Equal(t, d.Weights.Bytes+d.KV+d.Compute+d.Overhead, d.Total)
+	var planes int64
+	for _, p := range d.Weights.Planes {
+		planes += p.Bytes
+	}
+	assert.Equal(t, d.Weights.Bytes, planes)
 }
 
 // A file with a vocabulary and no tensors tokenizes and renders; running it is refused.
