@@ -1,6 +1,7 @@
 package backendcpu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,14 +31,19 @@ type planned struct {
 }
 
 // Run executes the program; it returns when all workers are done. It allocates nothing.
-func (p *program) Run() error {
+func (p *program) Run() error { return p.RunContext(context.Background()) }
+
+// RunContext is Run that is given up when ctx ends, between two steps.
+func (p *program) RunContext(ctx context.Context) error {
 	if p.b.closed {
 		return errors.New("backendcpu: Run after Close")
 	}
 	for _, c := range p.claims {
 		c.reset()
 	}
-	if err := p.b.pool.Run(p.steps); err != nil {
+	if err := p.b.pool.Run(p.steps, ctx.Done()); err == pool.ErrStopped {
+		return ctx.Err()
+	} else if err != nil {
 		return fmt.Errorf("backendcpu: %w", err)
 	}
 	s := &p.b.stats

@@ -85,7 +85,7 @@ func (p *Probe) Measure(threads int) (l Limits, err error) {
 func seconds(workers *pool.Pool, s pool.Step) (float64, error) {
 	steps := []pool.Step{s}
 	start := time.Now()
-	err := workers.Run(steps)
+	err := workers.Run(steps, nil)
 	return time.Since(start).Seconds(), err
 }
 

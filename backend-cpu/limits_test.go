@@ -45,7 +45,7 @@ func TestLimitsSplit(t *testing.T) {
 			loops[i] = func() { calls.Add(1 << (8 * i)) }
 		}
 		p := pool.New(workers)
-		require.NoError(t, p.Run([]pool.Step{loops, readStep{make([]byte, size), false}, readStep{make([]byte, size), true}}))
+		require.NoError(t, p.Run([]pool.Step{loops, readStep{make([]byte, size), false}, readStep{make([]byte, size), true}}, nil))
 		p.Close()
 		require.EqualValues(t, 0x010101&(1<<(8*workers)-1), calls.Load())
 	}

@@ -155,8 +155,8 @@ func (c *Context) Hidden(name string) ([]float32, error) {
 }
 
 // Step appends rows to their sequences and computes the logits of the rows that ask for them. Rows beyond the batch size
-// are fed in several graph runs; the results are the same bits however rows are grouped. On an error, and when ctx is cancelled between
-// runs, the sequences are as before the call.
+// are fed in several graph runs; the results are the same bits however rows are grouped. On an error, and when ctx is cancelled (between
+// runs, on the CPU also within one), the sequences are as before the call.
 func (c *Context) Step(ctx context.Context, rows []Row) (err error) {
 	if err := c.check(rows); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (c *Context) Step(ctx context.Context, rows []Row) (err error) {
 			return err
 		}
 		n, outputs := c.nextRun(rows[done:])
-		if err := c.run(rows[done:done+n], outputs, done+n == len(rows)); err != nil {
+		if err := c.run(ctx, rows[done:done+n], outputs, done+n == len(rows)); err != nil {
 			return err
 		}
 		done += n
@@ -273,7 +273,7 @@ func (c *Context) params(rows, outputs int, draws bool) graph.Params {
 }
 
 // run executes one graph over rows.
-func (c *Context) run(rows []Row, outputs int, last bool) error {
+func (c *Context) run(ctx context.Context, rows []Row, outputs int, last bool) error {
 	p := c.params(len(rows), outputs, c.draws)
 	compiled, err := c.exec.Compile(p, c.model.net.Build)
 	if err != nil {
@@ -289,7 +289,7 @@ func (c *Context) run(rows []Row, outputs int, last bool) error {
 			return err
 		}
 	}
-	if err := compiled.Run(); err != nil {
+	if err := compiled.RunContext(ctx); err != nil {
 		c.rollback(rows)
 		return err
 	}

@@ -132,7 +132,7 @@ func TestNoAllocationPerToken(t *testing.T) {
 	m := loadModel(t, tinyModel("tiny-qwen2w-q4_k_m"), LoadOptions{Threads: 2})
 	c := newContext(t, m, ContextOptions{Ctx: 512})
 	rows := []Row{{Token: 5, Output: true}}
-	step := func() { require.NoError(t, c.Step(context.Background(), rows)) }
+	step := func() { require.NoError(t, c.Step(t.Context(), rows)) }
 	step()
 	require.Zero(t, testing.AllocsPerRun(50, step))
 	require.Equal(t, uint64(1), c.Executor().Stats().Compiled, "no graph is built again")

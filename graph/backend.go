@@ -1,6 +1,10 @@
 package graph
 
-import "github.com/minfer-go/minfer/quant"
+import (
+	"context"
+
+	"github.com/minfer-go/minfer/quant"
+)
 
 // Buffer is memory of a backend.
 type Buffer interface {
@@ -55,6 +59,14 @@ type Unit struct {
 type Program interface {
 	Run() error
 	Close() error
+}
+
+// ContextProgram is a Program that can be given up while it runs: a long one need not be waited for.
+type ContextProgram interface {
+	Program
+	// RunContext is Run that ends with ctx's error soon after ctx ends. What it wrote until then is as after any failed Run: nothing
+	// may rely on it, and the next Run gives the bits that it would have given without.
+	RunContext(ctx context.Context) error
 }
 
 // Backend runs graphs on one kind of device. Its methods are called from one goroutine at a time.

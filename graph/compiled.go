@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -30,6 +31,7 @@ type step struct {
 	nodes   []*Node
 	copies  []copyOp
 	program Program
+	stops   ContextProgram // the program, if it can be given up while it runs
 }
 
 type copyOp struct {
@@ -100,6 +102,7 @@ func (e *Executor) compile(g *Graph) (c *Compiled, err error) {
 		if err != nil {
 			return c, fmt.Errorf("graph: split %d (%d nodes from %q) on %s: %w", i, len(s.Nodes), s.Nodes[0].Name, e.backends[s.Backend].Name(), err)
 		}
+		st.stops, _ = st.program.(ContextProgram)
 		c.steps = append(c.steps, st)
 	}
 	for _, n := range g.Outputs {
@@ -206,7 +209,11 @@ func (c *Compiled) Splits() int { return len(c.steps) }
 // Run executes the graph on the inputs set last. It allocates nothing. On asynchronous backends it may return before the work is
 // done; reading an output waits. After an error the outputs cannot be read, and which of the step's KV rows were stored
 // is unknown: the caller must not count them as valid.
-func (c *Compiled) Run() error {
+func (c *Compiled) Run() error { return c.RunContext(context.Background()) }
+
+// RunContext is Run that is given up when ctx ends, with an error that wraps ctx's: between splits, and within those whose backend
+// can (ContextProgram). Work that an asynchronous backend has been given is done all the same.
+func (c *Compiled) RunContext(ctx context.Context) error {
 	c.ok = false
 	if c.closed {
 		return errClosed
@@ -216,6 +223,9 @@ func (c *Compiled) Run() error {
 	}
 	for i := range c.steps {
 		s := &c.steps[i]
+		if err := ctx.Err(); err != nil {
+			return c.stepError(i, err)
+		}
 		for j := range s.copies {
 			if err := c.copy(s, &s.copies[j]); err != nil {
 				return c.stepError(i, err)
@@ -226,12 +236,19 @@ func (c *Compiled) Run() error {
 			if err := c.traced(s); err != nil {
 				return c.stepError(i, err)
 			}
-		} else if err := s.program.Run(); err != nil {
+		} else if err := s.run(ctx); err != nil {
 			return c.stepError(i, err)
 		}
 	}
 	c.ok = true
 	return nil
+}
+
+func (s *step) run(ctx context.Context) error {
+	if s.stops != nil {
+		return s.stops.RunContext(ctx)
+	}
+	return s.program.Run()
 }
 
 var errClosed = errors.New("graph: this compiled graph was evicted or closed: ask Compile again")

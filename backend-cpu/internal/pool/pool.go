@@ -3,6 +3,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -29,6 +30,7 @@ type pad [64]byte
 type Pool struct {
 	n     int
 	steps []Step
+	done  <-chan struct{} // closed: the program is given up; nil: never
 
 	_       pad
 	epoch   atomic.Uint32 // counts programs; a change starts the workers
@@ -68,20 +70,23 @@ func New(n int) *Pool {
 // Workers is the number of workers.
 func (p *Pool) Workers() int { return p.n }
 
-// Run walks the steps with all workers and waits for the end. It returns the first error; later steps are skipped then.
-// It allocates nothing unless a step fails.
-func (p *Pool) Run(steps []Step) error {
+// ErrStopped is Run's error when done was closed before the last step began.
+var ErrStopped = errors.New("pool: stopped")
+
+// Run walks the steps with all workers and waits for the end. It returns the first error; later steps are skipped then, and
+// so they are once done, which may be nil, is closed. It allocates nothing unless a step fails.
+func (p *Pool) Run(steps []Step, done <-chan struct{}) error {
 	if p.closed.Load() {
 		return fmt.Errorf("pool: Run after Close")
 	}
 	if len(steps) == 0 {
 		return nil
 	}
-	p.steps, p.err = steps, nil
+	p.steps, p.done, p.err = steps, done, nil
 	p.failed.Store(false)
 	p.start()
 	p.walk(0)
-	p.steps = nil
+	p.steps, p.done = nil, nil
 	return p.err
 }
 
@@ -151,6 +156,13 @@ func (p *Pool) stretch(id int, steps []Step, at int) (next int) {
 		}
 	}()
 	for ; at < len(steps); at++ {
+		if id == 0 && p.done != nil {
+			select {
+			case <-p.done:
+				p.fail(ErrStopped)
+			default:
+			}
+		}
 		if !p.failed.Load() {
 			if err := steps[at].Run(id, p.n); err != nil {
 				p.fail(err)

@@ -40,7 +40,7 @@ func TestBarrierOrdersSteps(t *testing.T) {
 			if round%7 == 3 {
 				time.Sleep(2 * time.Millisecond) // let the workers park
 			}
-			require.NoError(t, p.Run(steps))
+			require.NoError(t, p.Run(steps, nil))
 			want := 1
 			for i := 0; i < 50; i++ {
 				want = want * n % 1009
@@ -71,7 +71,7 @@ func TestPanicAndErrorEndTheProgram(t *testing.T) {
 				_ = s[w]
 			}
 			return nil
-		}))
+		}), nil)
 		require.ErrorContains(t, err, "index out of range")
 		require.ErrorContains(t, err, "step 1")
 
@@ -81,15 +81,58 @@ func TestPanicAndErrorEndTheProgram(t *testing.T) {
 				return sentinel
 			}
 			return nil
-		}))
+		}), nil)
 		require.ErrorIs(t, err, sentinel)
 		require.EqualValues(t, 2*n, before.Load())
 		require.Zero(t, later.Load(), "steps after a failure must not run")
 
-		require.NoError(t, p.Run(prog(func(w, n int) error { return nil })), "a pool works on after a failure")
+		require.NoError(t, p.Run(prog(func(w, n int) error { return nil }), nil), "a pool works on after a failure")
 		require.EqualValues(t, n, later.Load())
 		p.Close()
-		require.Error(t, p.Run(nil))
+		require.Error(t, p.Run(nil, nil))
+	}
+}
+
+// A program that is stopped while step k runs ends before step k+1, on all workers; the pool works on.
+func TestStop(t *testing.T) {
+	const last = 6
+	for _, n := range []int{1, 2, 5} {
+		p := New(n)
+		for k := range last {
+			done := make(chan struct{})
+			var ran [last]atomic.Int32
+			var steps []Step
+			for i := range last {
+				steps = append(steps, stepFunc(func(w, n int) error {
+					if ran[i].Add(1); i == k && w == 0 {
+						close(done)
+					}
+					return nil
+				}))
+			}
+			err := p.Run(steps, done)
+			if k == last-1 {
+				require.NoError(t, err, "nothing was left to stop")
+			} else {
+				require.ErrorIs(t, err, ErrStopped)
+			}
+			for i := range last {
+				switch got := int(ran[i].Load()); {
+				case i <= k:
+					require.Equal(t, n, got, "step %d of %d workers", i, n)
+				case i == k+1: // others may have begun it before worker 0 looked
+					require.Less(t, got, n)
+				default:
+					require.Zero(t, got, "step %d, stopped in %d", i, k)
+				}
+			}
+			require.ErrorIs(t, p.Run(steps, done), ErrStopped, "closed before it began")
+			require.NoError(t, p.Run(steps[:0], nil))
+			var again atomic.Int32
+			require.NoError(t, p.Run([]Step{stepFunc(func(w, n int) error { again.Add(1); return nil })}, nil))
+			require.EqualValues(t, n, again.Load())
+		}
+		p.Close()
 	}
 }
 
@@ -98,7 +141,9 @@ func TestRunAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	var sum [2]int
 	steps := []Step{stepFunc(func(w, n int) error { sum[w]++; return nil }), stepFunc(func(w, n int) error { sum[w]++; return nil })}
-	require.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Run(steps) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Run(steps, nil) }))
+	done := make(chan struct{})
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Run(steps, done) }))
 }
 
 func TestSplit(t *testing.T) {
@@ -155,7 +200,7 @@ func BenchmarkBarrier(b *testing.B) {
 		steps[i] = stepFunc(func(w, n int) error { return nil })
 	}
 	for b.Loop() {
-		_ = p.Run(steps)
+		_ = p.Run(steps, nil)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/step")
 }
