@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A direct kernel multiplies 8 weight rows, straight from the file's bytes, with 1, 2 or 4 rows of activations. 16 bytes of
+// A direct kernel multiplies 8 weight rows, straight from the file's bytes, with 1, 2, 4 or 8 rows of activations. 16 bytes of
 // each row are transposed to columns of 4 bytes, a lane a row, so that no sum ever crosses lanes; the rows may
 // lie far apart, each a stream of its own through memory.
 type direct struct {
@@ -73,7 +73,11 @@ func lanesConst(name string, v [8]uint32) Mem {
 
 func directs(vnni bool) {
 	for _, t := range directTypes {
-		for _, n := range []int{1, 2, 4} {
+		sizes := []int{1, 2, 4}
+		if t.name == "Q8_0" || t.name == "Q4_0" { // other types' accumulators are too many, or their panels are faster
+			sizes = append(sizes, 8)
+		}
+		for _, n := range sizes {
 			(&direct{typ: t, tokens: n, vnni: vnni}).write()
 		}
 	}
@@ -99,6 +103,10 @@ func (d *direct) write() {
 		d.a.s3 = GP64()
 		LEAQ(Mem{Base: d.a.s, Index: d.a.s, Scale: 2}, d.a.s3)
 	}
+	if d.tokens > 4 {
+		d.a.hi = GP64()
+		LEAQ(Mem{Base: a, Index: d.a.s, Scale: 4}, d.a.hi)
+	}
 	steps := Load(Param("steps"), GP64()).(GPVirtual)
 	ahead := Load(Param("ahead"), GP64()).(GPVirtual)
 	d.tmp = Load(Param("tmp"), GP64()).(Register)
@@ -123,6 +131,9 @@ func (d *direct) write() {
 	}
 	d.r.advance(t.size)
 	ADDQ(U32(t.blocks*actSize), a)
+	if d.tokens > 4 {
+		ADDQ(U32(t.blocks*actSize), d.a.hi)
+	}
 	DECQ(steps)
 	JNZ(LabelRef("step"))
 	dst := Load(Param("dst"), GP64()).(Register)
@@ -200,11 +211,13 @@ func (d *direct) transpose(off int) {
 	VPUNPCKHQDQ(y, x, c[1])
 }
 
-// spare gives a second register for products. Types that keep something in extraReg have no second accumulators.
+// spare gives a second register for products: one that the type has no use for.
 func (d *direct) spare() VecPhysical {
 	switch d.typ.name {
-	case "Q8_0", "Q5_0", "Q5_1":
-		return Y5
+	case "Q8_0":
+		return nibReg
+	case "Q5_0", "Q5_1":
+		return Y5 // they have no second accumulators
 	}
 	return extraReg
 }

@@ -20,6 +20,7 @@ func main() {
 		unpackers()
 		tiles()
 		directs(false)
+		spreader()
 		quantizer()
 		widener()
 		dots()

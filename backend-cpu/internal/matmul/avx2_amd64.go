@@ -94,6 +94,9 @@ func directQ8_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int
 // directQ8_0x4 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ8_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 
+// directQ8_0x8 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ8_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+
 // directQ4_0x1 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ4_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 
@@ -102,6 +105,9 @@ func directQ4_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int
 
 // directQ4_0x4 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ4_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+
+// directQ4_0x8 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
 
 // directQ4_1x1 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ4_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
@@ -156,6 +162,9 @@ func directQ6_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int
 
 // directQ6_Kx4 multiplies 8 rows of Q6_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ6_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+
+// spread8 transposes 8 rows of 8 floats: value l of row i goes to value i of row l of dst. Strides are in bytes.
+func spread8(dst *float32, stride int, src *float32, srcStride int)
 
 // quantizeAVX2 rounds blocks of 32 activations and gives the bits of the largest magnitude.
 func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)

@@ -10,16 +10,17 @@ import (
 
 const (
 	directRows  = 8   // weight rows that a direct kernel takes at once
+	spreadRows  = 8   // calls whose results are brought to their places together
 	streamAhead = 512 // bytes that it prefetches ahead in each of them
 )
 
-// directMax is the number of activation rows up to which direct kernels are faster than panels: each 4 rows take the weights apart anew,
-// which for Q8_0 is little work. VNNI makes more of panels.
+// directMax is the number of activation rows up to which direct kernels are faster than panels, which have to be written and read back.
+// VNNI makes more of panels.
 func directMax(p Path, t quant.Type) int {
 	switch {
 	case p == AVX512:
 		return 1
-	case t == quant.Q8_0:
+	case t == quant.Q8_0, t == quant.Q4_0: // the types with kernels for 8 rows
 		return FewRows
 	}
 	return 2
@@ -27,73 +28,98 @@ func directMax(p Path, t quant.Type) int {
 
 type directFunc func(dst *float32, src *byte, stride int, acts *byte, actStride, steps, ahead int, tmp *byte)
 
-// directOf gives the kernels for 1, 2 and 4 activation rows.
-func directOf(t quant.Type) [3]directFunc {
+// directOf gives the kernels for 1, 2, 4 and, where there is one, 8 activation rows.
+func directOf(t quant.Type) []directFunc {
 	switch t {
 	case quant.Q8_0:
-		return [...]directFunc{directQ8_0x1, directQ8_0x2, directQ8_0x4}
+		return directQ8_0[:]
 	case quant.Q4_0:
-		return [...]directFunc{directQ4_0x1, directQ4_0x2, directQ4_0x4}
+		return directQ4_0[:]
 	case quant.Q4_1:
-		return [...]directFunc{directQ4_1x1, directQ4_1x2, directQ4_1x4}
+		return directQ4_1[:]
 	case quant.Q5_0:
-		return [...]directFunc{directQ5_0x1, directQ5_0x2, directQ5_0x4}
+		return directQ5_0[:]
 	case quant.Q5_1:
-		return [...]directFunc{directQ5_1x1, directQ5_1x2, directQ5_1x4}
+		return directQ5_1[:]
 	case quant.Q4_K:
-		return [...]directFunc{directQ4_Kx1, directQ4_Kx2, directQ4_Kx4}
+		return directQ4_K[:]
 	case quant.Q5_K:
-		return [...]directFunc{directQ5_Kx1, directQ5_Kx2, directQ5_Kx4}
+		return directQ5_K[:]
 	default:
-		return [...]directFunc{directQ6_Kx1, directQ6_Kx2, directQ6_Kx4}
+		return directQ6_K[:]
 	}
 }
 
+var (
+	directQ8_0 = [...]directFunc{directQ8_0x1, directQ8_0x2, directQ8_0x4, directQ8_0x8}
+	directQ4_0 = [...]directFunc{directQ4_0x1, directQ4_0x2, directQ4_0x4, directQ4_0x8}
+	directQ4_1 = [...]directFunc{directQ4_1x1, directQ4_1x2, directQ4_1x4}
+	directQ5_0 = [...]directFunc{directQ5_0x1, directQ5_0x2, directQ5_0x4}
+	directQ5_1 = [...]directFunc{directQ5_1x1, directQ5_1x2, directQ5_1x4}
+	directQ4_K = [...]directFunc{directQ4_Kx1, directQ4_Kx2, directQ4_Kx4}
+	directQ5_K = [...]directFunc{directQ5_Kx1, directQ5_Kx2, directQ5_Kx4}
+	directQ6_K = [...]directFunc{directQ6_Kx1, directQ6_Kx2, directQ6_Kx4}
+)
+
 // streams is the product of weights with few rows of activations.
 type streams struct {
-	kernels         [3]directFunc
+	kernels         []directFunc
 	w               Weight
 	a               *Acts
 	rowBytes, steps int
-	sums            *[FewRows * directRows]float32
 	tmp             *byte
 }
 
 // mulDirect reads every weight from memory once. The 8 rows of a call lie far apart, so that memory is read as 8 long streams: short
 // rows side by side would end before a prefetcher knows them.
 func (p *panel) mulDirect(dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
-	s := streams{directOf(w.Type), w, a, w.Type.RowBytes(w.Cols), w.Cols / w.Type.BlockElems(), &p.sums, &p.levels[0]}
+	s := streams{directOf(w.Type), w, a, w.Type.RowBytes(w.Cols), w.Cols / w.Type.BlockElems(), &p.levels[0]}
 	n := apart((o1-o0)/directRows, directRows, s.rowBytes)
-	for i := range n {
-		s.rows8(o0+i, n*s.rowBytes)
+	size := a.rows * directRows // results of a call
+	for i := 0; i < n; i += spreadRows {
+		m := min(spreadRows, n-i)
+		for j := range m {
+			s.rows8(p.sums[j*size:(j+1)*size], o0+i+j, n*s.rowBytes)
+		}
 		for t := range a.rows {
-			out, to := p.sums[t*directRows:][:directRows], dst[t*stride+o0+i:]
-			for l, v := range out {
-				to[l*n] = v
-			}
+			spread(dst[t*stride+o0+i:], n, p.sums[t*directRows:], size, m)
 		}
 	}
 	for o := o0 + directRows*n; o < o1; o += directRows {
 		from := min(o, w.Rows-directRows)
-		s.rows8(from, s.rowBytes)
+		s.rows8(p.sums[:size], from, s.rowBytes)
 		for t := range a.rows {
 			copy(dst[t*stride+o:t*stride+o1], p.sums[t*directRows+o-from:(t+1)*directRows])
 		}
 	}
 }
 
-// rows8 computes the products of 8 weight rows, stride bytes apart, with all activation rows.
-func (s *streams) rows8(row, stride int) {
+// rows8 computes the products of 8 weight rows, stride bytes apart, with all activation rows: out [rows][8].
+func (s *streams) rows8(out []float32, row, stride int) {
 	nb := s.a.k / blockLen
 	src := &s.w.Data[row*s.rowBytes]
 	for t := 0; t < s.a.rows; {
-		size := 2
+		size := len(s.kernels) - 1
 		for 1<<size > s.a.rows-t {
 			size--
 		}
 		acts := (*byte)(unsafe.Pointer(&s.a.blocks[t*nb]))
-		s.kernels[size](&s.sums[t*directRows], src, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp)
+		s.kernels[size](&out[t*directRows], src, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp)
 		t += 1 << size
+	}
+}
+
+// spread brings the results of m calls, up to spreadRows, to their places: value l of call i, at src[i*size+l], to dst[l*n+i].
+func spread(dst []float32, n int, src []float32, size, m int) {
+	if m == spreadRows {
+		_, _ = dst[(directRows-1)*n+spreadRows-1], src[(spreadRows-1)*size+directRows-1]
+		spread8(&dst[0], 4*n, &src[0], 4*size)
+		return
+	}
+	for i := range m {
+		for l, v := range src[i*size:][:directRows] {
+			dst[l*n+i] = v
+		}
 	}
 }
 

@@ -36,11 +36,11 @@ func vectorPaths() (paths []Path) {
 // panel is the scratch memory of the vector paths: weight rows taken apart and transposed, so that a lane is a weight row.
 type panel struct {
 	mem    []byte
-	levels []byte                        // aligned part of mem: up to maxPanels panels
-	tmp    []byte                        // aligned: accumulators of a tile
-	wide   []byte                        // aligned: activations of a tile, of 16 bits
-	out    [tileRows * panelRows]float32 // results of a tile that overlaps its neighbours
-	sums   [FewRows * directRows]float32 // results of a direct kernel
+	levels []byte                                    // aligned part of mem: up to maxPanels panels
+	tmp    []byte                                    // aligned: accumulators of a tile
+	wide   []byte                                    // aligned: activations of a tile, of 16 bits
+	out    [tileRows * panelRows]float32             // results of a tile that overlaps its neighbours
+	sums   [spreadRows * FewRows * panelRows]float32 // results of direct kernels
 }
 
 func (p *panel) reserve() {
@@ -190,8 +190,9 @@ func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0,
 func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0, o1 int) int {
 	rowBytes, elems, size := w.Type.RowBytes(w.Cols), w.Type.BlockElems(), w.Type.BlockBytes()
 	n := apart((o1-o0)/panelRows, panelRows, rowBytes)
-	out := p.out[:a.rows*panelRows]
+	count := a.rows * panelRows // results of a panel
 	for i := range n {
+		out := p.sums[i%spreadRows*count:][:count]
 		clear(out)
 		for c := 0; c < w.Cols; c += thinCols {
 			width := min(thinCols, w.Cols-c)
@@ -206,10 +207,11 @@ func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Ac
 				r += tileSizes[size]
 			}
 		}
-		for t := range a.rows {
-			to := dst[t*stride+o0+i:]
-			for l, v := range out[t*panelRows : (t+1)*panelRows] {
-				to[l*n] = v
+		if m := i%spreadRows + 1; m == spreadRows || i == n-1 {
+			for t := range a.rows {
+				to := dst[t*stride+o0+i+1-m:]
+				spread(to, n, p.sums[t*panelRows:], count, m)
+				spread(to[directRows*n:], n, p.sums[t*panelRows+directRows:], count, m)
 			}
 		}
 	}
