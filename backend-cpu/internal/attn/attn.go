@@ -16,26 +16,27 @@ type Shape struct {
 
 func (s *Shape) group() int { return s.Heads / s.KVHeads }
 
-// Worker is one worker's memory: a chunk's keys and values in float32, and the state of a block's queries.
+// Worker is one worker's memory: a chunk's keys or values in float32, and the state of a block's queries.
 type Worker struct {
-	keys, values []float32
-	q, s         []float32
-	o, oc        []float32
-	state        []vec.State // of the chunk at hand, by query
-	running      []vec.State // of the chunks merged so far
-	offs         []int
+	wide    *vec.Wide
+	q, s    []float32
+	o, oc   []float32
+	state   []vec.State // of the chunk at hand, by query
+	running []vec.State // of the chunks merged so far
+	valid   []int       // positions of the chunk at hand, by query
+	offs    []int
 }
 
 // NewWorker makes memory for shapes up to this one.
 func NewWorker(s Shape) *Worker {
-	// One row more than fits may be there, and one query to make them even.
-	queries := max(blockQueries, s.group()) + 1
+	queries := max(blockQueries, s.group())
 	padded := vec.PadDim(s.HeadDim)
 	return &Worker{
-		keys: floats(vec.Chunk * s.HeadDim), values: floats(vec.Chunk * padded),
-		q: floats(queries * s.HeadDim), s: floats(queries * vec.Chunk),
+		wide: vec.NewWide(s.HeadDim),
+		q:    floats(queries * padded), s: floats(queries * vec.Chunk),
 		o: floats(queries * padded), oc: floats(queries * padded),
-		state: make([]vec.State, queries), running: make([]vec.State, queries), offs: make([]int, vec.Chunk),
+		state: make([]vec.State, queries), running: make([]vec.State, queries), valid: make([]int, queries),
+		offs: make([]int, vec.Chunk),
 	}
 }
 
@@ -74,7 +75,7 @@ type Job struct {
 // spread over the workers and merged after a barrier. Either way the arithmetic is the same.
 func (j *Job) whole(workers int) bool {
 	p := j.Plan
-	if workers == 1 || p.chunks <= 1 || len(p.blocks)*j.KVHeads >= 4*workers {
+	if workers == 1 || p.chunks <= 1 || len(p.blocks) > 1 && len(p.blocks)*j.KVHeads >= 4*workers {
 		return true
 	}
 	return len(p.in.Lengths)*j.Heads*p.chunks > len(j.Parts.state)
@@ -88,25 +89,21 @@ func (j *Job) Chunks(worker, workers int) {
 	}
 	if !j.whole(workers) {
 		units, u := 0, 0
-		for _, b := range p.blocks {
-			units += chunksOf(b.length) * j.KVHeads
+		for i := range p.blocks {
+			units += chunksOf(p.blocks[i].length) * j.KVHeads
 		}
 		lo, hi := units*worker/workers, units*(worker+1)/workers
 		for i := range p.blocks {
 			b := &p.blocks[i]
-			for h := range j.KVHeads {
-				loaded := false
-				for c := range chunksOf(b.length) {
-					if u >= lo && u < hi {
-						if !loaded {
-							j.load(w, b, h)
-							loaded = true
-						}
-						j.chunk(w, b, h, c)
-						j.keep(w, b, h, c)
-					}
-					u++
+			for c := range chunksOf(b.length) {
+				from, to := max(0, lo-u), min(j.KVHeads, hi-u)
+				for h0 := from; h0 < to; h0 += j.heads(w, b) {
+					h1 := min(to, h0+j.heads(w, b))
+					j.load(w, b, h0, h1)
+					j.chunk(w, b, h0, h1, c)
+					j.keep(w, b, h0, h1, c)
 				}
+				u += j.KVHeads
 			}
 		}
 		return
@@ -119,16 +116,24 @@ func (j *Job) Chunks(worker, workers int) {
 	at := 0
 	for i := range p.blocks {
 		b := &p.blocks[i]
-		for h := range j.KVHeads {
-			if at >= lo && at < hi {
-				j.load(w, b, h)
-				for c := range chunksOf(b.length) {
-					j.chunk(w, b, h, c)
-					j.merge(w, b, c)
-				}
-				j.finish(w, b, h)
+		for h := 0; h < j.KVHeads; {
+			if at < lo || at >= hi {
+				at += b.cost()
+				h++
+				continue
 			}
-			at += b.cost()
+			h1 := h
+			for h1 < j.KVHeads && h1 < h+j.heads(w, b) && at < hi {
+				h1++
+				at += b.cost()
+			}
+			j.load(w, b, h, h1)
+			for c := range chunksOf(b.length) {
+				j.chunk(w, b, h, h1, c)
+				j.merge(w, b, h1-h, c)
+			}
+			j.finish(w, b, h, h1)
+			h = h1
 		}
 	}
 }
@@ -160,100 +165,52 @@ func (j *Job) Combine(worker, workers int) {
 	}
 }
 
-// load copies a block's queries together: head after head, row after row, and a zero one if their number is odd.
-func (j *Job) load(w *Worker, b *block, kvHead int) {
-	g := j.group()
-	n := g * j.HeadDim
-	for r := range b.rows {
-		copy(w.q[r*n:][:n], j.Q[(b.row+r)*j.QStride+kvHead*n:])
-	}
-	if g*b.rows%2 == 1 {
-		clear(w.q[b.rows*n:][:j.HeadDim])
-	}
-}
-
-// chunk computes the state and output of each query for chunk c alone.
-func (j *Job) chunk(w *Worker, b *block, kvHead, c int) {
-	k, p, g := j.Kernels, j.Plan, j.group()
-	first := c * vec.Chunk
-	n := min(vec.Chunk, b.length-first)
-	padded := vec.PadDim(j.HeadDim)
-
-	p.offsets(w.offs, b.seq, first, n, j.KeyRow, j.KeyRow/j.KVHeads*kvHead)
-	k.Keys(w.keys, j.Keys, w.offs, n, j.HeadDim, j.KeyFormat)
-	queries := g * b.rows
-	k.Scores(w.s, w.q, w.keys, (queries+1)&^1, n, j.HeadDim)
-	for r := range b.rows {
-		valid := j.valid(b.row+r, first)
-		for i := r * g; valid > 0 && i < (r+1)*g; i++ {
-			m, l := k.SoftChunk(w.s[i*vec.Chunk : (i+1)*vec.Chunk][:valid], j.Scale)
-			w.state[i] = vec.State{M: m, L: l}
-		}
-	}
-
-	p.offsets(w.offs, b.seq, first, n, j.ValueRow, j.ValueRow/j.KVHeads*kvHead)
-	k.Values(w.values, j.Values, w.offs, n, j.HeadDim, j.ValueFormat)
-	clear(w.oc[:queries*padded])
-	for e := 0; e < padded; e += vec.Slice {
-		values := w.values[e*vec.Chunk:][:vec.Chunk*vec.Slice]
-		for r := range b.rows {
-			valid := j.valid(b.row+r, first)
-			i, end := r*g, (r+1)*g
-			for ; i+1 < end; i += 2 {
-				k.Weigh2(w.oc[i*padded+e:], w.oc[(i+1)*padded+e:], w.s[i*vec.Chunk:], w.s[(i+1)*vec.Chunk:], values, valid)
-			}
-			if i < end {
-				k.Weigh(w.oc[i*padded+e:], w.s[i*vec.Chunk:], values, 0, valid)
-			}
-		}
-	}
-}
-
-// valid is the number of a chunk's positions that a row attends to.
-func (j *Job) valid(row, first int) int {
-	return max(0, min(vec.Chunk, int(j.Plan.in.Lengths[row])-first))
-}
-
-// merge adds chunk c to the block's running state.
-func (j *Job) merge(w *Worker, b *block, c int) {
+// merge adds chunk c to the running state of a block's queries for so many KV heads.
+func (j *Job) merge(w *Worker, b *block, heads, c int) {
 	g, padded := j.group(), vec.PadDim(j.HeadDim)
-	for r := range b.rows {
-		if c >= chunksOf(int(j.Plan.in.Lengths[b.row+r])) {
+	queries := g * b.rows
+	for i := range queries * heads {
+		if c >= chunksOf(int(j.Plan.in.Lengths[b.row+i%queries/g])) {
 			continue
 		}
-		for i := r * g; i < (r+1)*g; i++ {
-			o, oc := w.o[i*padded:][:padded], w.oc[i*padded:][:padded]
-			if c == 0 {
-				copy(o, oc)
-				w.running[i] = w.state[i]
-				continue
-			}
-			j.Kernels.Merge(&w.running[i], o, w.state[i], oc)
+		o, oc := w.o[i*padded:][:padded], w.oc[i*padded:][:padded]
+		if c == 0 {
+			copy(o, oc)
+			w.running[i] = w.state[i]
+			continue
 		}
+		j.Kernels.Merge(&w.running[i], o, w.state[i], oc)
 	}
 }
 
-// keep stores the results of a block's queries for chunk c until Combine.
-func (j *Job) keep(w *Worker, b *block, kvHead, c int) {
+// keep stores the results of a block's queries of KV heads [h0,h1) for chunk c until Combine.
+func (j *Job) keep(w *Worker, b *block, h0, h1, c int) {
 	g, padded := j.group(), vec.PadDim(j.HeadDim)
 	for r := range b.rows {
 		row := b.row + r
 		if c >= chunksOf(int(j.Plan.in.Lengths[row])) {
 			continue
 		}
-		for i := range g {
-			at := (row*j.Heads+kvHead*g+i)*j.Plan.chunks + c
-			j.Parts.state[at] = w.state[r*g+i]
-			copy(j.Parts.o[at*padded:][:padded], w.oc[(r*g+i)*padded:])
+		for h := h0; h < h1; h++ {
+			for i := range g {
+				from := ((h-h0)*b.rows+r)*g + i
+				at := (row*j.Heads+h*g+i)*j.Plan.chunks + c
+				j.Parts.state[at] = w.state[from]
+				copy(j.Parts.o[at*padded:][:padded], w.oc[from*padded:])
+			}
 		}
 	}
 }
 
-func (j *Job) finish(w *Worker, b *block, kvHead int) {
+func (j *Job) finish(w *Worker, b *block, h0, h1 int) {
 	g, padded := j.group(), vec.PadDim(j.HeadDim)
-	for r := range b.rows {
-		for i := range g {
-			j.write(b.row+r, kvHead*g+i, w.o[(r*g+i)*padded:], w.running[r*g+i].L)
+	at := 0
+	for h := h0; h < h1; h++ {
+		for r := range b.rows {
+			for i := range g {
+				j.write(b.row+r, h*g+i, w.o[at*padded:], w.running[at].L)
+				at++
+			}
 		}
 	}
 }

@@ -10,121 +10,171 @@ import (
 	"github.com/minfer-go/minfer/quant"
 )
 
-// Geometry of a chunk of cells in its float32 form, as the attention kernels read it.
-//
-// Keys lie in tiles of Tile positions, each [headDim][Tile]: lanes are positions, so that a product needs no horizontal
-// sum and its 16 partial sums (element index modulo 16) stand in 16 registers' worth of steps. Values lie in slices
-// of Slice elements, each [Chunk][Slice], so that a slice stays in the first cache while all queries pass.
+// Attention works on chunks of a sequence's cells. Elements of a head stand in blocks of 32; heads of other lengths are padded with zeros
+// in what these kernels read and write, but for the cache itself.
 const (
-	Chunk = 128
-	Tile  = 16
-	Slice = 32
+	Chunk = 128 // cells
+	Block = 32  // elements
+
+	// maxGroup is the number of queries that share each load of a row.
+	maxGroup = 3
+	// directGroups bounds the groups of queries that widen an f16 row each for itself rather than have it widened once for all.
+	directGroups = 6
+	// maxDirectQ8 bounds a head's length: the kernel has room for so many scales.
+	maxDirectQ8 = 256
 )
 
-// PadDim is a head's length in values and outputs: whole slices.
-func PadDim(headDim int) int { return (headDim + Slice - 1) / Slice * Slice }
+// PadDim is a head's length in whole blocks.
+func PadDim(headDim int) int { return (headDim + Block - 1) / Block * Block }
 
-// Keys converts the head's elements of n cells (up to Chunk) to tiles. Cell j's head starts at src[offs[j]]. Positions
-// from n to the end of the last tile hold anything. dst has Chunk*headDim elements, offs Chunk.
-func (k Kernels) Keys(dst []float32, src []byte, offs []int, n, headDim int, f kvformat.Format) {
-	if n == 0 {
-		return
-	}
-	headBytes := rowBytes(f, headDim)
-	if k.avx2 && headDim%32 == 0 {
-		tiles := (n + Tile - 1) / Tile
-		_, offs = dst[tiles*Tile*headDim-1], offs[:tiles*Tile]
-		for j := n; j < len(offs); j++ {
-			offs[j] = offs[n-1]
-		}
-		for _, o := range offs {
-			_ = src[o : o+headBytes]
-		}
-		for t := 0; t < 2*tiles; t++ {
-			at := &dst[t/2*Tile*headDim+t%2*8]
-			switch f {
-			case kvformat.F32:
-				keysF32AVX2(at, &src[0], &offs[t*8], headDim)
-			case kvformat.F16:
-				keysF16AVX2(at, &src[0], &offs[t*8], headDim)
-			case kvformat.Q8_0:
-				keysQ8AVX2(at, &src[0], &offs[t*8], headDim)
-			}
-		}
-		return
-	}
-	for j := range n {
-		row := src[offs[j]:][:headBytes]
-		tile := dst[j/Tile*Tile*headDim:][:Tile*headDim]
-		for e := range headDim {
-			tile[e*Tile+j%Tile] = element(f, row, e)
-		}
-	}
+// Rows are one head's keys or values of a chunk's cells: block b of row j starts at Mem[At+Offs[j]+b*Step].
+type Rows struct {
+	Mem    []byte
+	At     int
+	Offs   []int // of Chunk rows; those past the sequence's end name any rows
+	Format kvformat.Format
+	Dim    int // elements of a row
+	Step   int
 }
 
-// Values converts the head's elements of n cells to slices: dst has Chunk*PadDim(headDim) elements; elements past headDim
-// become 0.
-func (k Kernels) Values(dst []float32, src []byte, offs []int, n, headDim int, f kvformat.Format) {
-	headBytes := rowBytes(f, headDim)
-	if k.avx2 && headDim%32 == 0 && n > 0 {
-		_, offs = dst[(headDim/Slice-1)*Chunk*Slice+n*Slice-1], offs[:n]
-		for _, o := range offs {
-			_ = src[o : o+headBytes]
-		}
-		switch f {
-		case kvformat.F32:
-			valuesF32AVX2(&dst[0], &src[0], &offs[0], n, headDim)
-		case kvformat.F16:
-			valuesF16AVX2(&dst[0], &src[0], &offs[0], n, headDim)
-		case kvformat.Q8_0:
-			valuesQ8AVX2(&dst[0], &src[0], &offs[0], n, headDim)
-		}
+// NewRows describes the first head of rows of a cache that take size bytes. It panics if an offset leads out of mem.
+func NewRows(mem []byte, offs []int, size, headDim int, f kvformat.Format) Rows {
+	offs = offs[:Chunk]
+	low, high := offs[0], offs[0]
+	for _, o := range offs {
+		low, high = min(low, o), max(high, o)
+	}
+	_ = mem[low:high]
+	return Rows{Mem: mem[:high+size], Offs: offs, Format: f, Dim: headDim, Step: f.Type().RowBytes(Block)}
+}
+
+// Head gives the same rows of another head.
+func (r Rows) Head(h int) Rows {
+	r.At += h * r.Format.Type().RowBytes(r.Dim)
+	return r
+}
+
+// Direct reports whether so many queries read rows of a cache best as they stand, rather than after Widen.
+func (k Kernels) Direct(queries, headDim int, f kvformat.Format) bool {
+	if !k.avx2 || headDim%Block != 0 {
+		return false
+	}
+	if f == kvformat.Q8_0 {
+		return queries <= maxGroup && headDim <= maxDirectQ8
+	}
+	return queries <= directGroups*maxGroup
+}
+
+// wideRows is how many rows a slice has room for: 1 KB more than a chunk's, because slices whose distance is a multiple of 4 KB get in each
+// other's way in the first cache.
+const wideRows = Chunk + 8
+
+// Wide is memory for a chunk's rows in float32, by slices of a block: [headDim/32][wideRows][32].
+type Wide struct {
+	x    []float32
+	offs []int
+}
+
+// NewWide makes room for heads up to this length.
+func NewWide(headDim int) *Wide {
+	w := &Wide{x: make([]float32, wideRows*PadDim(headDim)), offs: make([]int, Chunk)}
+	for j := range w.offs {
+		w.offs[j] = j * Block * 4
+	}
+	return w
+}
+
+// Rows are the widened rows of heads of headDim elements.
+func (w *Wide) Rows(headDim int) Rows {
+	x := w.x[:PadDim(headDim)*wideRows]
+	mem := unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+	return Rows{Mem: mem, Offs: w.offs, Format: kvformat.F32, Dim: PadDim(headDim), Step: 4 * wideRows * Block}
+}
+
+// Widen converts rows [from,to) to float32 in w; elements past headDim become 0. Meanwhile as many bytes from Mem[next] on are asked for
+// from memory.
+func (k Kernels) Widen(w *Wide, r Rows, from, to, next int) {
+	if from >= to {
 		return
 	}
-	for j := range n {
-		row := src[offs[j]:][:headBytes]
-		for e := range PadDim(headDim) {
+	x := w.x[:PadDim(r.Dim)*wideRows][from*Block:]
+	if k.avx2 && r.Dim%Block == 0 {
+		f := [...]func(dst *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int){
+			kvformat.F32: widenF32AVX2, kvformat.F16: widenF16AVX2, kvformat.Q8_0: widenQ8AVX2}[r.Format]
+		ahead, step := r.ask(next)
+		f(&x[0], &r.Mem[r.At], &r.Offs[from], to-from, r.Dim/Block, r.Step, ahead, step)
+		return
+	}
+	for j := range to - from {
+		for e := range PadDim(r.Dim) {
 			v := float32(0)
-			if e < headDim {
-				v = element(f, row, e)
+			if e < r.Dim {
+				v = r.at(from+j, e)
 			}
-			dst[e/Slice*Chunk*Slice+j*Slice+e%Slice] = v
+			x[e/Block*wideRows*Block+j*Block+e%Block] = v
 		}
 	}
 }
 
-// Scores computes s[i*Chunk+j] = sum_e q[i*headDim+e] * key_j[e] for an even number of queries and the positions of all tiles
-// that n positions touch (what stands past n means nothing).
-func (k Kernels) Scores(s, q, keys []float32, queries, n, headDim int) {
-	tiles := (n + Tile - 1) / Tile
-	if queries == 0 || tiles == 0 {
+// at is element e of row j.
+func (r *Rows) at(j, e int) float32 {
+	block := r.Mem[r.At+r.Offs[j]+e/Block*r.Step:]
+	e %= Block
+	switch r.Format {
+	case kvformat.F32:
+		return math.Float32frombits(binary.NativeEndian.Uint32(block[4*e:]))
+	case kvformat.F16:
+		return quant.F16ToF32(binary.LittleEndian.Uint16(block[2*e:]))
+	}
+	return float32(quant.F16ToF32(binary.LittleEndian.Uint16(block)) * float32(int8(block[2+e])))
+}
+
+// ask gives the kernels' last arguments: memory that is read soon, and how far a call goes on in it with each block of a row.
+func (r *Rows) ask(next int) (*byte, int) { return &r.Mem[min(next, len(r.Mem)-1)], r.Step }
+
+// group is how many of the queries that are left share the next call: 3, but no 1 where two of 2 would do.
+func group(left int) int {
+	if left == 4 {
+		return 2
+	}
+	return min(left, maxGroup)
+}
+
+// Scores computes s[i*Chunk+j] = sum_e q[i*r.Dim+e] * r[j][e] for rows [from,to) of whole blocks; from is a multiple of 8, and what
+// stands from to on to the next one means nothing. Meanwhile as many bytes from Mem[next] on are asked for from memory.
+func (k Kernels) Scores(s, q []float32, r Rows, queries, from, to, next int) {
+	if queries == 0 || from >= to {
 		return
 	}
-	_, _, _ = s[queries*Chunk-1], q[queries*headDim-1], keys[tiles*Tile*headDim-1]
-	if k.avx2 && headDim%16 == 0 && queries%2 == 0 {
-		f := scoresAVX2
-		switch headDim {
-		case 64:
-			f = scores64AVX2
-		case 128:
-			f = scores128AVX2
-		}
-		f(&s[0], &q[0], &keys[0], queries/2, tiles, headDim/16)
+	s, q = s[:queries*Chunk], q[:queries*r.Dim]
+	if !k.avx2 {
+		scores(s, q, &r, queries, from, to)
 		return
 	}
-	for t := range tiles {
-		tile := keys[t*Tile*headDim:][:Tile*headDim]
-		for i := range queries {
-			row := q[i*headDim:][:headDim]
-			for j := range Tile {
-				var acc [16]float32
-				for e, v := range row {
-					acc[e&15] = f32.FMA(v, tile[e*Tile+j], acc[e&15])
-				}
-				s[i*Chunk+t*Tile+j] = f32.Reduce16(&acc)
+	ahead, step := r.ask(next)
+	for i := 0; i < queries; {
+		g := group(queries - i)
+		scoresAVX2[r.Format][g-1](&s[i*Chunk+from], &q[i*r.Dim], &r.Mem[r.At], &r.Offs[from], (to-from+7)/8, r.Dim/Block, r.Step, ahead, step)
+		i, step = i+g, 0
+	}
+}
+
+func scores(s, q []float32, r *Rows, queries, from, to int) {
+	for i := range queries {
+		for j := from; j < to; j++ {
+			var acc [16]float32
+			for e, v := range q[i*r.Dim : (i+1)*r.Dim] {
+				acc[e&15] = f32.FMA(v, r.at(j, e), acc[e&15])
 			}
+			s[i*Chunk+j] = f32.Reduce16(&acc)
 		}
 	}
+}
+
+var scoresAVX2 = [...][maxGroup]func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int){
+	kvformat.F32:  {scoresF32x1AVX2, scoresF32x2AVX2, scoresF32x3AVX2},
+	kvformat.F16:  {scoresF16x1AVX2, scoresF16x2AVX2, scoresF16x3AVX2},
+	kvformat.Q8_0: {scoresQ8x1AVX2, scoresQ8x2AVX2, scoresQ8x3AVX2},
 }
 
 // SoftChunk turns the products of one query with a chunk's positions into weights: s = exp(s*scale - m) with m their
@@ -150,41 +200,67 @@ func (k Kernels) SoftChunk(s []float32, scale float32) (m, l float32) {
 	return m, f32.Reduce16(&acc)
 }
 
-// Weigh adds positions [from,to) of one slice of values to an output's slice: o[e] = fma(p[j], values[j][e], o[e]), j ascending.
-// o and values start at the slice.
-func (k Kernels) Weigh(o, p, values []float32, from, to int) {
-	if from >= to {
+// Weigh adds weighted rows to outputs: o[i*r.Dim+e] = fma(p[i*Chunk+j], r[j][e], o[i*r.Dim+e]), j ascending in [from,to) and below
+// valid[i]. Meanwhile as many bytes from Mem[next] on are asked for from memory.
+func (k Kernels) Weigh(o, p []float32, r Rows, valid []int, from, to, next int) {
+	if len(valid) == 0 || from >= to {
 		return
 	}
-	o, p, values = o[:Slice], p[from:to], values[from*Slice:to*Slice]
-	if k.avx2 {
-		weighAVX2(&o[0], &p[0], &values[0], len(p))
+	o, p = o[:len(valid)*r.Dim], p[:len(valid)*Chunk]
+	if !k.avx2 {
+		weigh(o, p, &r, valid, from, to)
 		return
 	}
-	weigh(o, p, values)
-}
-
-func weigh(o, p, values []float32) {
-	for j, w := range p {
-		v := values[j*Slice:][:Slice]
-		for e := range o {
-			o[e] = f32.FMA(w, v[e], o[e])
+	// A block of widened rows fills half of the first cache: it stays there while all queries pass.
+	blocks := r.Dim / Block
+	if r.Step > Block*4 {
+		blocks = 1
+	}
+	ahead, step := r.ask(next)
+	for b := 0; b < r.Dim/Block; b += blocks {
+		for i := 0; i < len(valid); {
+			g := group(len(valid) - i)
+			weighGroup(o[i*r.Dim+b*Block:], p[i*Chunk:], &r, valid[i:i+g], b, blocks, from, to, ahead, step)
+			i, step = i+g, 0
 		}
 	}
 }
 
-// Weigh2 is Weigh for two outputs with the same positions [0,n).
-func (k Kernels) Weigh2(o0, o1, p0, p1, values []float32, n int) {
-	if n <= 0 {
-		return
+// weighGroup does some blocks of rows [from,to) for up to maxGroup queries; rows that not all of them see come last, one by one.
+func weighGroup(o, p []float32, r *Rows, valid []int, block, blocks, from, to int, next *byte, step int) {
+	common := to
+	for _, v := range valid {
+		common = min(common, v)
 	}
-	o0, o1, p0, p1, values = o0[:Slice], o1[:Slice], p0[:n], p1[:n], values[:n*Slice]
-	if k.avx2 {
-		weigh2AVX2(&o0[0], &o1[0], &p0[0], &p1[0], &values[0], n)
-		return
+	src := &r.Mem[r.At+block*r.Step]
+	f := &weighAVX2[r.Format]
+	if from < common {
+		f[len(valid)-1](&o[0], 4*r.Dim, &p[from], src, &r.Offs[from], common-from, blocks, r.Step, next, step)
 	}
-	weigh(o0, p0, values)
-	weigh(o1, p1, values)
+	from = max(from, common)
+	for i, v := range valid {
+		if v = min(v, to); from < v {
+			f[0](&o[i*r.Dim], 4*r.Dim, &p[i*Chunk+from], src, &r.Offs[from], v-from, blocks, r.Step, next, 0)
+		}
+	}
+}
+
+func weigh(o, p []float32, r *Rows, valid []int, from, to int) {
+	for i, n := range valid {
+		out := o[i*r.Dim:][:r.Dim]
+		for j := from; j < min(n, to); j++ {
+			w := p[i*Chunk+j]
+			for e := range out {
+				out[e] = f32.FMA(w, r.at(j, e), out[e])
+			}
+		}
+	}
+}
+
+var weighAVX2 = [...][maxGroup]func(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int){
+	kvformat.F32:  {weighF32x1AVX2, weighF32x2AVX2, weighF32x3AVX2},
+	kvformat.F16:  {weighF16x1AVX2, weighF16x2AVX2, weighF16x3AVX2},
+	kvformat.Q8_0: {weighQ8x1AVX2, weighQ8x2AVX2, weighQ8x3AVX2},
 }
 
 // State is what attention keeps of the chunks merged so far.
@@ -208,20 +284,6 @@ func (k Kernels) Merge(s *State, o []float32, c State, oc []float32) {
 	for e := done; e < len(o); e++ {
 		o[e] = f32.FMA(oc[e], b, float32(o[e]*a))
 	}
-}
-
-func rowBytes(f kvformat.Format, n int) int { return f.Type().RowBytes(n) }
-
-// element decodes one element of a head's row.
-func element(f kvformat.Format, row []byte, e int) float32 {
-	switch f {
-	case kvformat.F32:
-		return math.Float32frombits(binary.LittleEndian.Uint32(row[4*e:]))
-	case kvformat.F16:
-		return quant.F16ToF32(binary.LittleEndian.Uint16(row[2*e:]))
-	}
-	block := row[e/32*34:]
-	return float32(quant.F16ToF32(binary.LittleEndian.Uint16(block)) * float32(int8(block[2+e%32])))
 }
 
 // Encode writes one head's row of a KV cache.

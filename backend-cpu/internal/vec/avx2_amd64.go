@@ -29,65 +29,115 @@ func swigluAVX2(y *float32, gate *float32, up *float32, n int)
 //go:noescape
 func ropeAVX2(y0 *float32, x0 *float32, y1 *float32, x1 *float32, cos *float32, sin *float32, n int)
 
-// keysF32AVX2 writes 8 rows as 8 lanes of a tile; headDim a multiple of 32.
+// widenF32AVX2 writes n rows to slices of 32 elements.
 //
 //go:noescape
-func keysF32AVX2(dst *float32, src *byte, offs *int, headDim int)
+func widenF32AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// valuesF32AVX2 writes n rows to slices of 32 elements; headDim a multiple of 32.
+// scoresF32x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
-func valuesF32AVX2(dst *float32, src *byte, offs *int, n int, headDim int)
+func scoresF32x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
 
-// keysF16AVX2 writes 8 rows as 8 lanes of a tile; headDim a multiple of 32.
+// weighF32x1AVX2 adds n weighted rows to 1 outputs that are oStep bytes apart.
 //
 //go:noescape
-func keysF16AVX2(dst *float32, src *byte, offs *int, headDim int)
+func weighF32x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// valuesF16AVX2 writes n rows to slices of 32 elements; headDim a multiple of 32.
+// scoresF32x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
-func valuesF16AVX2(dst *float32, src *byte, offs *int, n int, headDim int)
+func scoresF32x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
 
-// keysQ8AVX2 writes 8 rows as 8 lanes of a tile; headDim a multiple of 32.
+// weighF32x2AVX2 adds n weighted rows to 2 outputs that are oStep bytes apart.
 //
 //go:noescape
-func keysQ8AVX2(dst *float32, src *byte, offs *int, headDim int)
+func weighF32x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// valuesQ8AVX2 writes n rows to slices of 32 elements; headDim a multiple of 32.
+// scoresF32x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
-func valuesQ8AVX2(dst *float32, src *byte, offs *int, n int, headDim int)
+func scoresF32x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
 
-// scoresAVX2 multiplies pairs of queries with tiles of 16 positions; a head has groups*16 elements.
+// weighF32x3AVX2 adds n weighted rows to 3 outputs that are oStep bytes apart.
 //
 //go:noescape
-func scoresAVX2(s *float32, q *float32, keys *float32, pairs int, tiles int, groups int)
+func weighF32x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// scores64AVX2 multiplies pairs of queries with tiles of 16 positions; a head has groups*16 elements.
+// widenF16AVX2 writes n rows to slices of 32 elements.
 //
 //go:noescape
-func scores64AVX2(s *float32, q *float32, keys *float32, pairs int, tiles int, groups int)
+func widenF16AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// scores128AVX2 multiplies pairs of queries with tiles of 16 positions; a head has groups*16 elements.
+// scoresF16x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
-func scores128AVX2(s *float32, q *float32, keys *float32, pairs int, tiles int, groups int)
+func scoresF16x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x1AVX2 adds n weighted rows to 1 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighF16x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresF16x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF16x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x2AVX2 adds n weighted rows to 2 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighF16x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresF16x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF16x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x3AVX2 adds n weighted rows to 3 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighF16x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// widenQ8AVX2 writes n rows to slices of 32 elements.
+//
+//go:noescape
+func widenQ8AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresQ8x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x1AVX2 adds n weighted rows to 1 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighQ8x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresQ8x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x2AVX2 adds n weighted rows to 2 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighQ8x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresQ8x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x3AVX2 adds n weighted rows to 3 outputs that are oStep bytes apart.
+//
+//go:noescape
+func weighQ8x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
 // softAVX2 is SoftChunk; it reads and clears up to the next multiple of 16.
 //
 //go:noescape
 func softAVX2(s *float32, n int, scale float32) (m float32, l float32)
-
-// weighAVX2 adds n positions of a slice of 32 elements to an output's slice.
-//
-//go:noescape
-func weighAVX2(o *float32, p *float32, values *float32, n int)
-
-// weigh2AVX2 adds n positions of a slice of 32 elements to an output's slice.
-//
-//go:noescape
-func weigh2AVX2(o0 *float32, o1 *float32, p0 *float32, p1 *float32, values *float32, n int)
 
 // mergeAVX2 is o = fma(oc, b, o*a), n a multiple of 8.
 //

@@ -149,12 +149,12 @@ func TestRope(t *testing.T) {
 
 var formats = []kvformat.Format{kvformat.F32, kvformat.F16, kvformat.Q8_0}
 
-// region encodes random heads of dim elements at odd distances.
+// region encodes random heads of dim elements at odd distances, each after another head of zeros.
 func region(rng *rand.Rand, f kvformat.Format, dim, n int) (mem []byte, offs []int, rows [][]float32) {
 	size := f.Type().RowBytes(dim)
-	stride := size + 6
+	stride := 2*size + 6
 	if f == kvformat.F32 {
-		stride = size + 8
+		stride = 2*size + 8
 	}
 	mem = make([]byte, n*stride)
 	for j := range n {
@@ -164,8 +164,9 @@ func region(rng *rand.Rand, f kvformat.Format, dim, n int) (mem []byte, offs []i
 		}
 		at := (n - 1 - j) * stride
 		offs = append(offs, at)
-		f.Encode(mem[at:at+size], x)
-		f.Decode(x, mem[at:at+size])
+		head := mem[at+size:][:size]
+		f.Encode(head, x)
+		f.Decode(x, head)
 		rows = append(rows, x)
 	}
 	return mem, offs, rows
@@ -173,71 +174,104 @@ func region(rng *rand.Rand, f kvformat.Format, dim, n int) (mem []byte, offs []i
 
 func dims(f kvformat.Format) []int {
 	if f == kvformat.Q8_0 {
-		return []int{32, 64, 96, 128}
+		return []int{32, 64, 96, 128, 288}
 	}
 	return []int{16, 20, 32, 64, 80, 128}
 }
 
-// Chunks of keys and values in all formats: products and sums equal the plain loops of the ADR on every path.
+// Chunks of keys and values in all formats, as they stand and widened: products and sums equal the plain loops of the ADR on every path.
 func TestChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for name, k := range paths(t) {
 		for _, f := range formats {
 			for _, dim := range dims(f) {
-				for _, n := range []int{1, 15, 16, 17, 100, 127, 128} {
-					msg := fmt.Sprintf("%s %s dim %d, %d cells", name, f, dim, n)
-					mem, offs, rows := region(rng, f, dim, n)
-					offs = append(offs, make([]int, Chunk-n)...)
-					const queries = 4
-					q, _ := guarded(queries*dim, random(rng, 1))
-					tiles, checkTiles := guarded(Chunk*dim, func(int) float32 { return 0 })
-					k.Keys(tiles, mem, offs, n, dim, f)
-					checkTiles(t)
-					s, checkS := guarded(queries*Chunk, func(int) float32 { return float32(math.NaN()) })
-					k.Scores(s, q, tiles, queries, n, dim)
-					checkS(t)
-					slices, checkV := guarded(Chunk*PadDim(dim), func(int) float32 { return 0 })
-					k.Values(slices, mem, offs, n, dim, f)
-					checkV(t)
-					for i := range queries {
-						row := s[i*Chunk : (i+1)*Chunk : (i+1)*Chunk]
-						for j := range n {
-							var acc [16]float32
-							for e := range dim {
-								acc[e&15] = f32.FMA(q[i*dim+e], rows[j][e], acc[e&15])
+				for _, n := range []int{1, 7, 8, 9, 17, 100, 127, 128} {
+					for _, queries := range []int{1, 2, 3, 4, 7, 11} {
+						for _, widen := range []bool{false, true} {
+							if widen || k.Direct(queries, dim, f) {
+								t.Run(fmt.Sprintf("%s %s dim %d, %d cells, %d queries, widened %v", name, f, dim, n, queries, widen), func(t *testing.T) {
+									testChunk(t, rng, k, f, dim, n, queries, widen)
+								})
 							}
-							require.Equal(t, math.Float32bits(f32.Reduce16(&acc)), math.Float32bits(row[j]), "%s: score %d %d", msg, i, j)
-						}
-						want := append([]float32(nil), row[:n]...)
-						m, l := k.SoftChunk(row[:n], 0.125)
-						checkS(t)
-						wantM, wantL := Kernels{}.SoftChunk(want, 0.125)
-						require.Equal(t, bits([]float32{wantM, wantL}), bits([]float32{m, l}), msg)
-						require.Equal(t, bits(want), bits(row[:n]), msg)
-					}
-					padded := PadDim(dim)
-					o, checkO := guarded(queries*padded, func(int) float32 { return 0 })
-					for e := 0; e < padded; e += Slice {
-						v := slices[e*Chunk:][:Chunk*Slice]
-						k.Weigh2(o[e:], o[padded+e:], s, s[Chunk:], v, n)
-						k.Weigh(o[2*padded+e:], s[2*Chunk:], v, 0, n/2)
-						k.Weigh(o[2*padded+e:], s[2*Chunk:], v, n/2, n)
-						k.Weigh(o[3*padded+e:], s[3*Chunk:], v, 0, n)
-					}
-					checkO(t)
-					for i := range queries {
-						for e := range padded {
-							want := float32(0)
-							for j := 0; j < n && e < dim; j++ {
-								want = f32.FMA(s[i*Chunk+j], rows[j][e], want)
-							}
-							require.Equal(t, math.Float32bits(want), math.Float32bits(o[i*padded+e]), "%s: output %d %d", msg, i, e)
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+func testChunk(t *testing.T, rng *rand.Rand, k Kernels, f kvformat.Format, dim, n, queries int, widen bool) {
+	const head = 1 // of two
+	mem, offs, rows := region(rng, f, dim, n)
+	for len(offs) < Chunk {
+		offs = append(offs, offs[n-1])
+	}
+	padded := PadDim(dim)
+	r := NewRows(mem, offs, 2*f.Type().RowBytes(dim), dim, f).Head(head)
+	if widen {
+		w := NewWide(dim)
+		for from := 0; from < n; from += 40 {
+			k.Widen(w, r, from, min(n, from+40), 1<<30)
+		}
+		r = w.Rows(dim)
+	}
+	q, _ := guarded(queries*padded, random(rng, 1))
+	for i := range queries {
+		clear(q[i*padded+dim : (i+1)*padded])
+	}
+	s, checkS := guarded(queries*Chunk, func(int) float32 { return float32(math.NaN()) })
+	for from := 0; from < n; from += 40 {
+		k.Scores(s, q, r, queries, from, min(n, from+40), 1<<30)
+	}
+	checkS(t)
+	valid := make([]int, queries)
+	for i := range queries {
+		row, want := s[i*Chunk:(i+1)*Chunk:(i+1)*Chunk], make([]float32, n)
+		for j := range n {
+			var acc [16]float32
+			for e := range dim {
+				acc[e&15] = f32.FMA(q[i*padded+e], rows[j][e], acc[e&15])
+			}
+			want[j] = f32.Reduce16(&acc)
+		}
+		require.Equal(t, bits(want), bits(row[:n]), "scores of query %d", i)
+		valid[i] = max(0, n-i*i%5) // rows see different numbers of positions
+		if valid[i] == 0 {
+			continue
+		}
+		want = want[:valid[i]]
+		m, l := k.SoftChunk(row[:valid[i]], 0.125)
+		checkS(t)
+		wantM, wantL := Kernels{}.SoftChunk(want, 0.125)
+		require.Equal(t, bits([]float32{wantM, wantL}), bits([]float32{m, l}))
+		require.Equal(t, bits(want), bits(row[:valid[i]]))
+	}
+	o, checkO := guarded(queries*padded, func(int) float32 { return 0 })
+	for from := 0; from < n; from += 50 {
+		k.Weigh(o, s, r, valid, from, min(n, from+50), 3)
+	}
+	checkO(t)
+	for i := range queries {
+		want := make([]float32, padded)
+		for e := range dim {
+			for j := range valid[i] {
+				want[e] = f32.FMA(s[i*Chunk+j], rows[j][e], want[e])
+			}
+		}
+		require.Equal(t, bits(want), bits(o[i*padded:(i+1)*padded]), "output of query %d", i)
+	}
+}
+
+func TestRowsOutside(t *testing.T) {
+	offs := make([]int, Chunk)
+	mem := make([]byte, 256)
+	for _, at := range []int{-1, 129} {
+		offs[Chunk-1] = at
+		require.Panics(t, func() { NewRows(mem, offs, 128, 64, kvformat.F16) }, "row at %d", at)
+	}
+	offs[Chunk-1] = 128
+	require.NotPanics(t, func() { NewRows(mem, offs, 128, 64, kvformat.F16) })
 }
 
 // Scores that are infinite or NaN spoil their own row and never pass as numbers.
@@ -299,51 +333,53 @@ func TestEncode(t *testing.T) {
 
 func BenchmarkAttentionParts(b *testing.B) {
 	rng := rand.New(rand.NewPCG(13, 14))
+	k := New(vectorHere())
 	for _, dim := range []int{64, 128} {
-		const queries = 56
-		k := New(true)
-		q, _ := guarded(queries*dim, random(rng, 1))
-		s, _ := guarded(queries*Chunk, random(rng, 1))
-		o, _ := guarded(queries*dim, random(rng, 1))
-		tiles, slices := make([]float32, Chunk*dim), make([]float32, Chunk*dim)
 		for _, f := range formats {
 			mem, offs, _ := region(rng, f, dim, Chunk)
-			b.Run(fmt.Sprintf("keys/%s/%d", f, dim), func(b *testing.B) {
-				b.SetBytes(int64(len(mem)))
+			rows := NewRows(mem, offs, 2*f.Type().RowBytes(dim), dim, f)
+			wide := NewWide(dim)
+			b.Run(fmt.Sprintf("widen/%s/%d", f, dim), func(b *testing.B) {
+				b.SetBytes(int64(Chunk * f.Type().RowBytes(dim)))
 				for b.Loop() {
-					k.Keys(tiles, mem, offs, Chunk, dim, f)
+					k.Widen(wide, rows, 0, Chunk, 0)
 				}
 			})
-			b.Run(fmt.Sprintf("values/%s/%d", f, dim), func(b *testing.B) {
-				b.SetBytes(int64(len(mem)))
-				for b.Loop() {
-					k.Values(slices, mem, offs, Chunk, dim, f)
-				}
-			})
+			parts(b, k, f.String(), rows, []int{1, 2, 3, 6, 7})
+			parts(b, k, "wide", wide.Rows(dim), []int{64})
+		}
+	}
+}
+
+func parts(b *testing.B, k Kernels, name string, r Rows, queries []int) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	for _, n := range queries {
+		q, _ := guarded(n*r.Dim, random(rng, 1))
+		s, _ := guarded(n*Chunk, random(rng, 1))
+		o, _ := guarded(n*r.Dim, random(rng, 1))
+		valid := make([]int, n)
+		for i := range valid {
+			valid[i] = Chunk
 		}
 		gflops := func(b *testing.B) {
-			b.ReportMetric(2*queries*Chunk*float64(dim)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			b.ReportMetric(float64(2*n*Chunk*r.Dim)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 		}
-		b.Run(fmt.Sprintf("scores/%d", dim), func(b *testing.B) {
+		b.Run(fmt.Sprintf("scores/%s/%d/%d", name, r.Dim, n), func(b *testing.B) {
 			for b.Loop() {
-				k.Scores(s, q, tiles, queries, Chunk, dim)
+				k.Scores(s, q, r, n, 0, Chunk, 0)
 			}
 			gflops(b)
 		})
-		b.Run(fmt.Sprintf("soft/%d", dim), func(b *testing.B) {
+		b.Run(fmt.Sprintf("soft/%s/%d/%d", name, r.Dim, n), func(b *testing.B) {
 			for b.Loop() {
-				for i := range queries {
+				for i := range n {
 					k.SoftChunk(s[i*Chunk:(i+1)*Chunk], 1)
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("weigh/%d", dim), func(b *testing.B) {
+		b.Run(fmt.Sprintf("weigh/%s/%d/%d", name, r.Dim, n), func(b *testing.B) {
 			for b.Loop() {
-				for e := 0; e < dim; e += Slice {
-					for i := 0; i < queries; i += 2 {
-						k.Weigh2(o[i*dim+e:], o[(i+1)*dim+e:], s[i*Chunk:], s[(i+1)*Chunk:], slices[e*Chunk:], Chunk)
-					}
-				}
+				k.Weigh(o, s, r, valid, 0, Chunk, 0)
 			}
 			gflops(b)
 		})
