@@ -64,7 +64,7 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int) {
 	clear(w.oc[:queries*(h1-h0)*padded])
 	direct, step = k.Direct(queries, j.HeadDim, j.ValueFormat), piece(j.ValueRow)
 	switch {
-	case queries >= manyQueries:
+	case !direct && queries >= manyQueries:
 		step = vec.Chunk
 	case !direct:
 		step = piece(4 * padded)
