@@ -98,7 +98,7 @@ func jobs(b *testing.B, s Shape, layers, threads, n, rows int) {
 	b.SetBytes(int64(bytes))
 	b.ResetTimer()
 	for range b.N {
-		if err := p.Run(steps); err != nil {
+		if err := p.Run(steps, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
