@@ -89,9 +89,12 @@ func (d *direct) write() {
 	if d.vnni {
 		name = fmt.Sprintf("directV%sx%d", t.name, d.tokens)
 	}
-	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, stride int, acts *byte, actStride, steps, ahead int, tmp *byte)")
-	Doc(fmt.Sprintf("%s multiplies 8 rows of %s weights, stride bytes apart, with %d rows of activations, to dst [%d][8]. It prefetches ahead bytes further on; tmp has 8 panel records.",
+	TEXT(name, NOSPLIT, "func(dst *float32, dstStride int, src *byte, rowBytes, stride int, acts *byte, actStride, steps, ahead int, tmp *byte, calls int)")
+	Doc(fmt.Sprintf("%s multiplies 8 rows of %s weights, stride bytes apart, with %d rows of activations, to dst [%d][8]; calls times, "+
+		"each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.",
 		name, t.name, d.tokens, d.tokens))
+	bytes32(15, nibReg)
+	Label("call")
 	src := Load(Param("src"), GP64()).(Register)
 	d.r = newRows8(src, Load(Param("stride"), GP64()).(Register))
 	a := Load(Param("acts"), GP64()).(Register)
@@ -111,7 +114,6 @@ func (d *direct) write() {
 	ahead := Load(Param("ahead"), GP64()).(GPVirtual)
 	d.tmp = Load(Param("tmp"), GP64()).(Register)
 	pf := rows8{lo: GP64(), hi: GP64(), s: d.r.s, s3: d.r.s3}
-	bytes32(15, nibReg)
 	for i := range d.tokens {
 		VXORPS(actReg, actReg, actReg)
 		d.setSum(i, actReg)
@@ -140,8 +142,25 @@ func (d *direct) write() {
 	for i := range d.tokens {
 		VMOVUPS(d.getSum(i, actReg), Mem{Base: dst, Disp: 32 * i})
 	}
+	// The next call's pointers stand where this one's were.
+	for _, next := range [][2]string{{"dst", "dstStride"}, {"src", "rowBytes"}} {
+		g := Load(Param(next[0]), GP64()).(Register)
+		ADDQ(argument(next[1]), g)
+		MOVQ(g, argument(next[0]))
+	}
+	DECQ(argument("calls"))
+	JNZ(LabelRef("call"))
 	VZEROUPPER()
 	RET()
+}
+
+// argument is where a parameter stands.
+func argument(name string) Mem {
+	b, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
 }
 
 // sums of rows stand in registers if there are enough.

@@ -85,83 +85,83 @@ func tileU6x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, 
 // tileU6x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
 func tileU6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
 
-// directQ8_0x1 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ8_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ8_0x1 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ8_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ8_0x2 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ8_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ8_0x2 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ8_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ8_0x4 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ8_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ8_0x4 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ8_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ8_0x8 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ8_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ8_0x8 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ8_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_0x1 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_0x1 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_0x2 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_0x2 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_0x4 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_0x4 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_0x8 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_0x8 multiplies 8 rows of Q4_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_1x1 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_1x1 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_1x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_1x2 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_1x2 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_1x4 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_1x4 multiplies 8 rows of Q4_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_0x1 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_0x1 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_0x2 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_0x2 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_0x4 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_0x4 multiplies 8 rows of Q5_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_1x1 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_1x1 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_1x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_1x2 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_1x2 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_1x4 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_1x4 multiplies 8 rows of Q5_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_Kx1 multiplies 8 rows of Q4_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_Kx1 multiplies 8 rows of Q4_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_Kx2 multiplies 8 rows of Q4_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_Kx2 multiplies 8 rows of Q4_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ4_Kx4 multiplies 8 rows of Q4_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ4_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ4_Kx4 multiplies 8 rows of Q4_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ4_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_Kx1 multiplies 8 rows of Q5_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_Kx1 multiplies 8 rows of Q5_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_Kx2 multiplies 8 rows of Q5_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_Kx2 multiplies 8 rows of Q5_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ5_Kx4 multiplies 8 rows of Q5_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ5_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ5_Kx4 multiplies 8 rows of Q5_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ5_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ6_Kx1 multiplies 8 rows of Q6_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ6_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ6_Kx1 multiplies 8 rows of Q6_K weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ6_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ6_Kx2 multiplies 8 rows of Q6_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ6_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ6_Kx2 multiplies 8 rows of Q6_K weights, stride bytes apart, with 2 rows of activations, to dst [2][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ6_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
-// directQ6_Kx4 multiplies 8 rows of Q6_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]. It prefetches ahead bytes further on; tmp has 8 panel records.
-func directQ6_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// directQ6_Kx4 multiplies 8 rows of Q6_K weights, stride bytes apart, with 4 rows of activations, to dst [4][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directQ6_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
 // spread8 transposes 8 rows of 8 floats: value l of row i goes to value i of row l of dst. Strides are in bytes.
 func spread8(dst *float32, stride int, src *float32, srcStride int)

@@ -6535,22 +6535,24 @@ block:
 	VZEROUPPER
 	RET
 
-// func directQ8_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ8_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ8_0x1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X14
+TEXT ·directQ8_0x1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ         (AX)(R8*1), R9
@@ -6646,6 +6648,14 @@ step:
 	JNZ          step
 	MOVQ         dst+0(FP), AX
 	VMOVUPS      Y15, (AX)
+	MOVQ         dst+0(FP), AX
+	ADDQ         dstStride+8(FP), AX
+	MOVQ         AX, dst+0(FP)
+	MOVQ         src+16(FP), AX
+	ADDQ         rowBytes+24(FP), AX
+	MOVQ         AX, src+16(FP)
+	DECQ         calls+80(FP)
+	JNZ          call
 	VZEROUPPER
 	RET
 
@@ -6659,25 +6669,27 @@ DATA ones16<>+24(SB)/4, $0x00010001
 DATA ones16<>+28(SB)/4, $0x00010001
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
-// func directQ8_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ8_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ8_0x2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ8_0x2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R10
@@ -6843,33 +6855,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ8_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ8_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ8_0x4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ8_0x4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -7131,42 +7153,52 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ8_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ8_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ8_0x8(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	LEAQ         (SI)(DI*4), R9
-	MOVQ         steps+40(FP), R10
-	MOVQ         ahead+48(FP), R11
-	MOVQ         tmp+56(FP), R12
-	MOVL         $0x0f0f0f0f, R13
-	VMOVD        R13, X14
+TEXT ·directQ8_0x8(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 128(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 160(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 192(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 224(R12)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	LEAQ    (SI)(DI*4), R9
+	MOVQ    steps+56(FP), R10
+	MOVQ    ahead+64(FP), R11
+	MOVQ    tmp+72(FP), R12
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 128(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 160(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 192(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 224(R12)
 
 step:
 	LEAQ           (AX)(R11*1), R13
@@ -7613,25 +7645,35 @@ step:
 	VMOVUPS        Y13, 192(AX)
 	VMOVUPS        224(R12), Y13
 	VMOVUPS        Y13, 224(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_0x1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X14
+TEXT ·directQ4_0x1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R9
@@ -7716,28 +7758,38 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_0x2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ4_0x2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R10
@@ -7862,33 +7914,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_0x4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ4_0x4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -8085,42 +8147,52 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_0x8(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_0x8(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	LEAQ         (SI)(DI*4), R9
-	MOVQ         steps+40(FP), R10
-	MOVQ         ahead+48(FP), R11
-	MOVQ         tmp+56(FP), R12
-	MOVL         $0x0f0f0f0f, R13
-	VMOVD        R13, X14
+TEXT ·directQ4_0x8(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 128(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 160(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 192(R12)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 224(R12)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	LEAQ    (SI)(DI*4), R9
+	MOVQ    steps+56(FP), R10
+	MOVQ    ahead+64(FP), R11
+	MOVQ    tmp+72(FP), R12
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 128(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 160(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 192(R12)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 224(R12)
 
 step:
 	LEAQ           (AX)(R11*1), R13
@@ -8454,25 +8526,35 @@ step:
 	VMOVUPS        Y13, 192(AX)
 	VMOVUPS        224(R12), Y13
 	VMOVUPS        Y13, 224(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_1x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_1x1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X14
+TEXT ·directQ4_1x1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R9
@@ -8566,28 +8648,38 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_1x2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ4_1x2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R10
@@ -8720,33 +8812,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_1x4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ4_1x4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -8949,25 +9051,35 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_0x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_0x1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X14
+TEXT ·directQ5_0x1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R9
@@ -9110,6 +9222,14 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
@@ -9153,25 +9273,27 @@ DATA sixteens<>+24(SB)/4, $0x10101010
 DATA sixteens<>+28(SB)/4, $0x10101010
 GLOBL sixteens<>(SB), RODATA|NOPTR, $32
 
-// func directQ5_0x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_0x2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ5_0x2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R10
@@ -9347,6 +9469,14 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
@@ -9370,30 +9500,32 @@ DATA bitsHigh<>+24(SB)/4, $0x80402010
 DATA bitsHigh<>+28(SB)/4, $0x80402010
 GLOBL bitsHigh<>(SB), RODATA|NOPTR, $32
 
-// func directQ5_0x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_0x4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ5_0x4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -9647,25 +9779,35 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_1x1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_1x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_1x1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R9
-	VMOVD        R9, X14
+TEXT ·directQ5_1x1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R9
@@ -9817,28 +9959,38 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_1x2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_1x2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ5_1x2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R10
@@ -10022,33 +10174,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_1x4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_1x4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ5_1x4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -10308,25 +10470,35 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_Kx1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ4_Kx1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R10
@@ -10914,28 +11086,38 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_Kx2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X14
+TEXT ·directQ4_Kx2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R11
@@ -11830,33 +12012,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ4_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ4_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ4_Kx4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ4_Kx4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -13265,25 +13457,35 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_Kx1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ5_Kx1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R10
@@ -14119,28 +14321,38 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_Kx2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X14
+TEXT ·directQ5_Kx2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R11
@@ -15363,33 +15575,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ5_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ5_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ5_Kx4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ5_Kx4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -17158,25 +17380,35 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ6_Kx1(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ6_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ6_Kx1(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         steps+40(FP), DI
-	MOVQ         ahead+48(FP), R8
-	MOVQ         tmp+56(FP), R9
-	MOVL         $0x0f0f0f0f, R10
-	VMOVD        R10, X14
+TEXT ·directQ6_Kx1(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y15
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    steps+56(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    tmp+72(FP), R9
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y15
 
 step:
 	LEAQ           (AX)(R8*1), R10
@@ -18085,6 +18317,14 @@ step:
 	JNZ            step
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y15, (AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
@@ -18098,25 +18338,27 @@ DATA fortyEights<>+24(SB)/4, $0x30303030
 DATA fortyEights<>+28(SB)/4, $0x30303030
 GLOBL fortyEights<>(SB), RODATA|NOPTR, $32
 
-// func directQ6_Kx2(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ6_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ6_Kx2(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	MOVQ         steps+40(FP), R8
-	MOVQ         ahead+48(FP), R9
-	MOVQ         tmp+56(FP), R10
-	MOVL         $0x0f0f0f0f, R11
-	VMOVD        R11, X14
+TEXT ·directQ6_Kx2(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y7
-	VXORPS       Y13, Y13, Y13
-	VMOVAPS      Y13, Y6
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	MOVQ    steps+56(FP), R8
+	MOVQ    ahead+64(FP), R9
+	MOVQ    tmp+72(FP), R10
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y7
+	VXORPS  Y13, Y13, Y13
+	VMOVAPS Y13, Y6
 
 step:
 	LEAQ           (AX)(R9*1), R11
@@ -19588,33 +19830,43 @@ step:
 	MOVQ           dst+0(FP), AX
 	VMOVUPS        Y7, (AX)
 	VMOVUPS        Y6, 32(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 
-// func directQ6_Kx4(dst *float32, src *byte, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte)
+// func directQ6_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·directQ6_Kx4(SB), NOSPLIT, $0-64
-	MOVQ         src+8(FP), AX
-	MOVQ         stride+16(FP), CX
-	LEAQ         (AX)(CX*4), DX
-	LEAQ         (CX)(CX*2), BX
-	MOVQ         acts+24(FP), SI
-	MOVQ         actStride+32(FP), DI
-	LEAQ         (DI)(DI*2), R8
-	MOVQ         steps+40(FP), R9
-	MOVQ         ahead+48(FP), R10
-	MOVQ         tmp+56(FP), R11
-	MOVL         $0x0f0f0f0f, R12
-	VMOVD        R12, X14
+TEXT ·directQ6_Kx4(SB), NOSPLIT, $0-88
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, (R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 32(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 64(R11)
-	VXORPS       Y13, Y13, Y13
-	VMOVUPS      Y13, 96(R11)
+
+call:
+	MOVQ    src+16(FP), AX
+	MOVQ    stride+32(FP), CX
+	LEAQ    (AX)(CX*4), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    acts+40(FP), SI
+	MOVQ    actStride+48(FP), DI
+	LEAQ    (DI)(DI*2), R8
+	MOVQ    steps+56(FP), R9
+	MOVQ    ahead+64(FP), R10
+	MOVQ    tmp+72(FP), R11
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, (R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 32(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 64(R11)
+	VXORPS  Y13, Y13, Y13
+	VMOVUPS Y13, 96(R11)
 
 step:
 	LEAQ           (AX)(R10*1), R12
@@ -21888,6 +22140,14 @@ step:
 	VMOVUPS        Y13, 64(AX)
 	VMOVUPS        96(R11), Y13
 	VMOVUPS        Y13, 96(AX)
+	MOVQ           dst+0(FP), AX
+	ADDQ           dstStride+8(FP), AX
+	MOVQ           AX, dst+0(FP)
+	MOVQ           src+16(FP), AX
+	ADDQ           rowBytes+24(FP), AX
+	MOVQ           AX, src+16(FP)
+	DECQ           calls+80(FP)
+	JNZ            call
 	VZEROUPPER
 	RET
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	directRows  = 8   // weight rows that a direct kernel takes at once
-	spreadRows  = 8   // calls whose results are brought to their places together
+	spreadRows  = 8   // groups of rows whose results are brought to their places together
 	streamAhead = 512 // bytes that it prefetches ahead in each of them
 )
 
@@ -26,7 +26,7 @@ func directMax(p Path, t quant.Type) int {
 	return 2
 }
 
-type directFunc func(dst *float32, src *byte, stride int, acts *byte, actStride, steps, ahead int, tmp *byte)
+type directFunc func(dst *float32, dstStride int, src *byte, rowBytes, stride int, acts *byte, actStride, steps, ahead int, tmp *byte, calls int)
 
 // directOf gives the kernels for 1, 2, 4 and, where there is one, 8 activation rows.
 func directOf(t quant.Type) []directFunc {
@@ -70,46 +70,61 @@ type streams struct {
 	tmp             *byte
 }
 
-// mulDirect reads every weight from memory once. The 8 rows of a call lie far apart, so that memory is read as 8 long streams: short
+// mulDirect reads every weight from memory once. The 8 rows of a group lie far apart, so that memory is read as 8 long streams: short
 // rows side by side would end before a prefetcher knows them.
 func (p *panel) mulDirect(dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
 	s := streams{directOf(w.Type), w, a, w.Type.RowBytes(w.Cols), w.Cols / w.Type.BlockElems(), &p.levels[0]}
 	n := apart((o1-o0)/directRows, directRows, s.rowBytes)
-	size := a.rows * directRows // results of a call
+	size := a.rows * directRows // results of a group
 	for i := 0; i < n; i += spreadRows {
 		m := min(spreadRows, n-i)
-		for j := range m {
-			s.rows8(p.sums[j*size:(j+1)*size], o0+i+j, n*s.rowBytes)
-		}
+		s.groups(p.sums[:m*size], o0+i, n*s.rowBytes, m)
 		for t := range a.rows {
 			spread(dst[t*stride+o0+i:], n, p.sums[t*directRows:], size, m)
 		}
 	}
 	for o := o0 + directRows*n; o < o1; o += directRows {
 		from := min(o, w.Rows-directRows)
-		s.rows8(p.sums[:size], from, s.rowBytes)
+		s.groups(p.sums[:size], from, s.rowBytes, 1)
 		for t := range a.rows {
 			copy(dst[t*stride+o:t*stride+o1], p.sums[t*directRows+o-from:(t+1)*directRows])
 		}
 	}
 }
 
-// rows8 computes the products of 8 weight rows, stride bytes apart, with all activation rows: out [rows][8].
-func (s *streams) rows8(out []float32, row, stride int) {
-	nb := s.a.k / blockLen
-	src := &s.w.Data[row*s.rowBytes]
-	for t := 0; t < s.a.rows; {
-		size := len(s.kernels) - 1
-		for 1<<size > s.a.rows-t {
-			size--
+// groups computes the products of m groups of 8 weight rows with all activation rows: out [m][rows][8]. The rows of a group lie stride bytes
+// apart, the groups begin with neighbouring rows.
+func (s *streams) groups(out []float32, row, stride, m int) {
+	n := s.a.rows
+	if size := s.largest(n); 1<<size == n {
+		s.call(size, out, row, stride, 0, m)
+		return
+	}
+	for i := range m { // a group at a time, which the first cache holds
+		for t := 0; t < n; {
+			size := s.largest(n - t)
+			s.call(size, out[(i*n+t)*directRows:], row+i, stride, t, 1)
+			t += 1 << size
 		}
-		acts := (*byte)(unsafe.Pointer(&s.a.blocks[t*nb]))
-		s.kernels[size](&out[t*directRows], src, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp)
-		t += 1 << size
 	}
 }
 
-// spread brings the results of m calls, up to spreadRows, to their places: value l of call i, at src[i*size+l], to dst[l*n+i].
+// largest is the kernel for the most activation rows up to n: 1<<largest.
+func (s *streams) largest(n int) (size int) {
+	for size = len(s.kernels) - 1; 1<<size > n; size-- {
+	}
+	return size
+}
+
+// call has the kernel for 1<<size activation rows, from row t on, multiply m groups.
+func (s *streams) call(size int, out []float32, row, stride, t, m int) {
+	nb := s.a.k / blockLen
+	acts := (*byte)(unsafe.Pointer(&s.a.blocks[t*nb]))
+	_ = out[(m-1)*s.a.rows*directRows+directRows<<size-1]
+	s.kernels[size](&out[0], 4*s.a.rows*directRows, &s.w.Data[row*s.rowBytes], s.rowBytes, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp, m)
+}
+
+// spread brings the results of m groups, up to spreadRows, to their places: value l of group i, at src[i*size+l], to dst[l*n+i].
 func spread(dst []float32, n int, src []float32, size, m int) {
 	if m == spreadRows {
 		_, _ = dst[(directRows-1)*n+spreadRows-1], src[(spreadRows-1)*size+directRows-1]
