@@ -22,7 +22,6 @@ func main() {
 		directs(false)
 		spreader()
 		quantizer()
-		widener()
 		dots()
 		probes()
 	case "avx512":

@@ -20,12 +20,12 @@ const (
 	actSize = 48
 )
 
-// Wide panels and activations, of 16 bits, for 8-bit weights without VNNI: levels times activations outgrow 16 bits, and one product of pairs
-// of 16 bits costs less than the steps around one of bytes. A record is [16 groups of 2 columns][16 rows][2 levels], then
-// scales; an activation block its 32 values and the fields of a usual one.
+// Signed panels, for 8-bit weights without VNNI. vpmaddubsw wants one side unsigned, so a record holds magnitudes, and for each level a mask that is
+// all ones where it is negative: x^mask is -x-1 there, and what that takes too little of is the same for all activations, the sum of
+// the negative levels' magnitudes. [8 groups]([16 rows][4 masks], [16 rows][4 magnitudes]), scales, those sums.
 const (
-	wideScale = 1024
-	wideSize  = wideScale + 64
-	wideD     = 64
-	wideAct   = 80
+	signGroup  = 2 * groupSize
+	signScale  = 8 * signGroup
+	signOffset = signScale + 64
+	signSize   = signOffset + 64
 )

@@ -92,25 +92,3 @@ func quantizer() {
 	Store(g, ReturnIndex(0))
 	RET()
 }
-
-// widener writes the 16-bit copy of activations that wide tiles read.
-func widener() {
-	TEXT("widenActs", NOSPLIT, "func(dst, acts *byte, blocks int)")
-	Doc("widenActs widens blocks of activations to 16 bits.")
-	dst := Load(Param("dst"), GP64()).(Register)
-	a := Load(Param("acts"), GP64()).(Register)
-	n := Load(Param("blocks"), GP64()).(GPVirtual)
-	Label("block")
-	VPMOVSXBW(Mem{Base: a}, Y0)
-	VPMOVSXBW(Mem{Base: a, Disp: 16}, Y1)
-	VMOVDQU(Mem{Base: a, Disp: actD}, X2)
-	VMOVDQU(Y0, Mem{Base: dst})
-	VMOVDQU(Y1, Mem{Base: dst, Disp: 32})
-	VMOVDQU(X2, Mem{Base: dst, Disp: wideD})
-	ADDQ(U8(actSize), a)
-	ADDQ(U8(wideAct), dst)
-	DECQ(n)
-	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
-}

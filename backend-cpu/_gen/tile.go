@@ -11,7 +11,7 @@ import (
 // kind says how the levels of a panel become weights.
 type kind struct {
 	name   string
-	wide   bool // levels and activations are 16 bits; else levels are unsigned bytes
+	signed bool // levels are magnitudes and sign masks; else unsigned bytes
 	flush  int  // groups of 4 columns whose products fit 16-bit sums
 	shift  int  // level 1<<shift stands for zero; negative: none
 	min    bool // weights have a minimum
@@ -19,9 +19,9 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{name: "S16", wide: true, flush: 32, shift: -1},
-	{name: "U4", flush: 8, shift: 3}, // 15*127*2*8 = 30480
-	{name: "U5", flush: 4, shift: 4}, // 31*127*2*4 = 31496
+	{name: "S8", signed: true, flush: 1, shift: -1}, // 128*127*2 = 32512, 128*-128*2 = -32768
+	{name: "U4", flush: 8, shift: 3},                // 15*127*2*8 = 30480
+	{name: "U5", flush: 4, shift: 4},                // 31*127*2*4 = 31496
 	{name: "U4Min", flush: 8, shift: -1, min: true},
 	{name: "U5Min", flush: 4, shift: -1, min: true},
 	{name: "U6", flush: 2, shift: 5, halves: true}, // 63*127*2*2 = 32004
@@ -35,17 +35,18 @@ func tiles() {
 	}
 }
 
-// tile multiplies the 16 rows of a panel with t rows of activations, adding to dst.
+// tile multiplies the 16 rows of a panel with t rows of activations, adding to dst, and so on for the next t rows.
 func tile(k kind, tokens int) {
 	name := fmt.Sprintf("tile%sx%d", k.name, tokens)
-	TEXT(name, NOSPLIT, "func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)")
-	Doc(fmt.Sprintf("%s adds the product of 16 weight rows and %d rows of activations to dst. Strides are in bytes, tmp has 512 bytes.", name, tokens))
+	TEXT(name, NOSPLIT, "func(dst *float32, stride int, panel, acts *byte, actStride, blocks, times, fresh int, tmp *byte)")
+	Doc(fmt.Sprintf("%s computes the product of 16 weight rows and times %d rows of activations and adds it to dst, or sets dst if fresh isn't 0.", name, tokens),
+		"Strides are in bytes, tmp has 512 bytes.")
 	dst := Load(Param("dst"), GP64()).(Register)
 	stride := Load(Param("stride"), GP64()).(Register)
-	p := Load(Param("panel"), GP64()).(Register)
-	a := Load(Param("acts"), GP64()).(Register)
+	a0 := Load(Param("acts"), GP64()).(Register)
 	as := Load(Param("actStride"), GP64()).(Register)
-	blocks := Load(Param("blocks"), GP64()).(GPVirtual)
+	times := Load(Param("times"), GP64()).(GPVirtual)
+	fresh := Load(Param("fresh"), GP64()).(GPVirtual)
 	tmp := Load(Param("tmp"), GP64()).(Register)
 	rows := func(base, s, s3 Register, t, off int) Mem {
 		m := Mem{Base: base, Disp: off}
@@ -64,6 +65,7 @@ func tile(k kind, tokens int) {
 		LEAQ(Mem{Base: as, Index: as, Scale: 2}, as3)
 		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
 	}
+	p, a, blocks := GP64(), GP64(), GP64()
 	act := func(t, off int) Mem { return rows(a, as, as3, t, off) }
 	out := func(t, v int) Mem { return rows(dst, stride, stride3, t, 32*v) }
 	all := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
@@ -72,12 +74,7 @@ func tile(k kind, tokens int) {
 	facc := func(v, t int) VecPhysical { return all[4+2*t+v] }
 	fmem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 32 * (2*t + v)} }
 	imem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 256 + 32*(2*t+v)} }
-	w, x, y, ones, z := []VecPhysical{Y8, Y9}, Y12, Y13, Y14, Y15
-	panelScale, panelSize, actFields, actBytes := recScale, recSize, actD, actSize
-	if k.wide {
-		panelScale, panelSize, actFields, actBytes = wideScale, wideSize, wideD, wideAct
-	}
-	field := func(t, off int) Mem { return act(t, off-actD+actFields) }
+	w, mask, x, y, ones, z := []VecPhysical{Y8, Y9}, []VecPhysical{Y10, Y11}, Y12, Y13, Y14, Y15
 
 	each := func(f func(v, t int)) {
 		for t := range tokens {
@@ -88,6 +85,22 @@ func tile(k kind, tokens int) {
 	}
 	VPCMPEQW(ones, ones, ones)
 	VPSRLW(U8(15), ones, ones)
+	Label("tile")
+	Load(Param("panel"), p)
+	Load(Param("blocks"), blocks)
+	MOVQ(a0, a)
+	TESTQ(fresh, fresh)
+	JZ(LabelRef("add"))
+	VPXOR(y, y, y)
+	each(func(v, t int) {
+		if fInReg {
+			VPXOR(facc(v, t), facc(v, t), facc(v, t))
+		} else {
+			VMOVUPS(y, fmem(v, t))
+		}
+	})
+	JMP(LabelRef("block"))
+	Label("add")
 	each(func(v, t int) {
 		if fInReg {
 			VMOVUPS(out(t, v), facc(v, t))
@@ -97,37 +110,54 @@ func tile(k kind, tokens int) {
 		}
 	})
 	Label("block")
-	nh, ng := 1, 8
+	nh, ng, size, scaleAt := 1, 8, recSize, recScale
 	switch {
 	case k.halves:
 		nh, ng = 2, 4
-	case k.wide:
-		ng = 16
+	case k.signed:
+		size, scaleAt = signSize, signScale
 	}
 	for h := range nh {
 		for g0 := 0; g0 < ng; g0++ {
 			g := h*ng + g0
 			for v := range 2 {
-				VMOVDQU(Mem{Base: p, Disp: g*groupSize + 32*v}, w[v])
+				if k.signed {
+					VMOVDQU(Mem{Base: p, Disp: g*signGroup + 32*v}, mask[v])
+					VMOVDQU(Mem{Base: p, Disp: g*signGroup + groupSize + 32*v}, w[v])
+				} else {
+					VMOVDQU(Mem{Base: p, Disp: g*groupSize + 32*v}, w[v])
+				}
 			}
 			// Both products before both sums: the multipliers are on other ports than most of what adds, and are found free more often so.
 			for t := range tokens {
 				VPBROADCASTD(act(t, 4*g), x)
-				multiply, add := VPMADDUBSW, VPADDW
-				if k.wide {
-					multiply, add = VPMADDWD, VPADDD
-				}
-				if g0%k.flush == 0 {
-					multiply(x, w[0], acc(0, t))
-					multiply(x, w[1], acc(1, t))
+				if k.signed {
+					VPXOR(mask[0], x, y)
+					VPXOR(mask[1], x, x)
+					VPMADDUBSW(y, w[0], y)
+					VPMADDUBSW(x, w[1], x)
+					VPMADDWD(ones, y, y)
+					VPMADDWD(ones, x, x)
+					if g == 0 {
+						VPADDD(Mem{Base: p, Disp: signOffset}, y, acc(0, t))
+						VPADDD(Mem{Base: p, Disp: signOffset + 32}, x, acc(1, t))
+					} else {
+						VPADDD(y, acc(0, t), acc(0, t))
+						VPADDD(x, acc(1, t), acc(1, t))
+					}
 					continue
 				}
-				multiply(x, w[0], y)
-				multiply(x, w[1], x)
-				add(y, acc(0, t), acc(0, t))
-				add(x, acc(1, t), acc(1, t))
+				if g0%k.flush == 0 {
+					VPMADDUBSW(x, w[0], acc(0, t))
+					VPMADDUBSW(x, w[1], acc(1, t))
+					continue
+				}
+				VPMADDUBSW(x, w[0], y)
+				VPMADDUBSW(x, w[1], x)
+				VPADDW(y, acc(0, t), acc(0, t))
+				VPADDW(x, acc(1, t), acc(1, t))
 			}
-			if !k.wide && (g0+1)%k.flush == 0 {
+			if !k.signed && (g0+1)%k.flush == 0 {
 				each(func(v, t int) {
 					VPMADDWD(ones, acc(v, t), acc(v, t))
 					if g0 >= k.flush {
@@ -139,27 +169,26 @@ func tile(k kind, tokens int) {
 				})
 			}
 		}
-		scale := panelScale
 		if h == 1 {
-			scale = recScale2
+			scaleAt = recScale2
 		}
 		for t := range tokens {
 			if k.shift >= 0 { // levels times activations less what the zero level adds
 				switch {
 				case !k.halves:
-					VPBROADCASTD(field(t, actN32), x)
+					VPBROADCASTD(act(t, actN32), x)
 				case h == 0:
-					VPBROADCASTD(field(t, actN16), x)
+					VPBROADCASTD(act(t, actN16), x)
 				default:
-					VPBROADCASTD(field(t, actN32), x)
-					VPBROADCASTD(field(t, actN16), y)
+					VPBROADCASTD(act(t, actN32), x)
+					VPBROADCASTD(act(t, actN16), y)
 					VPSUBD(y, x, x)
 				}
 				VPSRAD(U8(7-k.shift), x, x)
 			}
-			VBROADCASTSS(field(t, actD), y)
+			VBROADCASTSS(act(t, actD), y)
 			if k.min {
-				VBROADCASTSS(field(t, actDS), w[0])
+				VBROADCASTSS(act(t, actDS), w[0])
 			}
 			for v := range 2 {
 				i := acc(v, t)
@@ -167,7 +196,7 @@ func tile(k kind, tokens int) {
 					VPADDD(x, i, i)
 				}
 				VCVTDQ2PS(i, i)
-				VMULPS(Mem{Base: p, Disp: scale + 32*v}, y, z)
+				VMULPS(Mem{Base: p, Disp: scaleAt + 32*v}, y, z)
 				sum := i
 				if fInReg {
 					sum = facc(v, t)
@@ -184,8 +213,8 @@ func tile(k kind, tokens int) {
 			}
 		}
 	}
-	ADDQ(U32(panelSize), p)
-	ADDQ(U8(actBytes), a)
+	ADDQ(U32(size), p)
+	ADDQ(U8(actSize), a)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	each(func(v, t int) {
@@ -196,6 +225,14 @@ func tile(k kind, tokens int) {
 			VMOVUPS(y, out(t, v))
 		}
 	})
+	LEAQ(rows(dst, stride, nil, min(tokens, 2), 0), dst)
+	LEAQ(rows(a0, as, nil, min(tokens, 2), 0), a0)
+	if tokens > 2 {
+		LEAQ(rows(dst, stride, nil, 2, 0), dst)
+		LEAQ(rows(a0, as, nil, 2, 0), a0)
+	}
+	DECQ(times)
+	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()
 }

@@ -157,21 +157,31 @@ func unpackers() {
 				}
 			}
 		})
-	unpacker("unpackWideQ8_0", "takes 8 rows of Q8_0 apart, to a panel of 16 bits.", 34, wideSize, func() {
-		VMOVDQU(lanesConst("lowPairs", [8]uint32{0x01800080, 0x05800480, 0x09800880, 0x0d800c80, 0x01800080, 0x05800480, 0x09800880, 0x0d800c80}), Y14)
-		VMOVDQU(lanesConst("highPairs", [8]uint32{0x03800280, 0x07800680, 0x0b800a80, 0x0f800e80, 0x03800280, 0x07800680, 0x0b800a80, 0x0f800e80}), Y15)
+	unpacker("unpackSignedQ8_0", "takes 8 rows of Q8_0 apart, to a panel of magnitudes and signs.", 34, signSize, func() {
+		VPXOR(Y12, Y12, Y12)
+		bytes32(1, Y14)
+		dwords(0x00010001, Y15)
 	}, func(r rows8, dst Register, _ Mem) {
+		zero, ones8, ones16, offset := Y12, Y14, Y15, Y11
 		r.halves(0, Y13)
-		VMOVUPS(Y13, Mem{Base: dst, Disp: wideScale})
+		VMOVUPS(Y13, Mem{Base: dst, Disp: signScale})
 		for h := range 2 {
 			for k, v := range r.transpose16(2+16*h, work) {
-				for i, pairs := range []VecPhysical{Y14, Y15} {
-					VPSHUFB(pairs, v, Y8)
-					VPSRAW(U8(8), Y8, Y8)
-					VMOVDQU(Y8, Mem{Base: dst, Disp: (2*(4*h+k) + i) * groupSize})
+				VPCMPGTB(v, zero, Y8)
+				VPABSB(v, Y9)
+				VMOVDQU(Y8, Mem{Base: dst, Disp: (4*h + k) * signGroup})
+				VMOVDQU(Y9, Mem{Base: dst, Disp: (4*h+k)*signGroup + groupSize})
+				VPAND(Y9, Y8, Y8)
+				if h == 0 && k == 0 {
+					VPMADDUBSW(ones8, Y8, offset)
+					continue
 				}
+				VPMADDUBSW(ones8, Y8, Y8)
+				VPADDW(Y8, offset, offset)
 			}
 		}
+		VPMADDWD(ones16, offset, offset)
+		VMOVDQU(offset, Mem{Base: dst, Disp: signOffset})
 	})
 	small := func(name string, size, qs, qh, min int) {
 		consts := func() {

@@ -7,8 +7,8 @@ package matmul
 // unpackQ8_0 takes 8 rows of Q8_0 apart; bias is added to the levels.
 func unpackQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackWideQ8_0 takes 8 rows of Q8_0 apart, to a panel of 16 bits.
-func unpackWideQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
+// unpackSignedQ8_0 takes 8 rows of Q8_0 apart, to a panel of magnitudes and signs.
+func unpackSignedQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
 // unpackQ4_0 takes 8 rows of Q4_0 apart; bias is added to the levels of types without minimums.
 func unpackQ4_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
@@ -31,59 +31,77 @@ func unpackQ5_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uin
 // unpackQ6_K takes 8 rows of Q6_K superblocks apart; bias is added to the levels.
 func unpackQ6_K(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// tileS16x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS16x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS8x1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileS8x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileS16x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS16x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS8x2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileS8x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileS16x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileS16x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileS8x4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileS8x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4x1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4x2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4x4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5x1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5x2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5x4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4Minx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4Minx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4Minx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4Minx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4Minx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4Minx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4Minx2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4Minx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU4Minx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU4Minx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU4Minx4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU4Minx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5Minx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5Minx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5Minx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5Minx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5Minx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5Minx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5Minx2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5Minx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU5Minx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU5Minx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU5Minx4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU5Minx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU6x1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU6x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU6x1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU6x1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU6x2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU6x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU6x2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU6x2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileU6x4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp has 512 bytes.
-func tileU6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileU6x4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 512 bytes.
+func tileU6x4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
 // directQ8_0x1 multiplies 8 rows of Q8_0 weights, stride bytes apart, with 1 rows of activations, to dst [1][8]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directQ8_0x1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
@@ -168,9 +186,6 @@ func spread8(dst *float32, stride int, src *float32, srcStride int)
 
 // quantizeAVX2 rounds blocks of 32 activations and gives the bits of the largest magnitude.
 func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)
-
-// widenActs widens blocks of activations to 16 bits.
-func widenActs(dst *byte, acts *byte, blocks int)
 
 // dotF32x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
 func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)

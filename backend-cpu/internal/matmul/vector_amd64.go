@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	panelRows = 16
-	recSize   = 640  // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
-	wideSize  = 1088 // likewise of one with levels of 16 bits
-	wideAct   = 80   // bytes of an activation block of 16 bits
-	tileRows  = 12   // the most activation rows that a tile takes
-	wideRows  = 4    // likewise one of 16 bits
-	thinCols  = 512  // columns of a panel for few activation rows: it stays near the first-level cache
-	maxPanels = 8    // that activations pass at a time; fewer of wide ones
-	wideCols  = 2048 // columns of a panel: 4 panels of 16 bits stay in a 512 KiB second-level cache
+	panelRows  = 16
+	recSize    = 640  // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
+	signedSize = 1152 // likewise of one of magnitudes and signs
+	tileRows   = 12   // the most activation rows that a tile takes
+	thinCols   = 512  // columns of a panel for few activation rows
+	fatCols    = 1024 // for many: it stays in a 32 KiB first-level cache, beside the activations that pass
+	signedCols = 640  // likewise of a signed one
+	maxPanels  = 8    // that are unpacked at a time
+	passRows   = 48   // activation rows that pass them at a time: all of it stays in a 512 KiB second-level cache
+	levelsSize = maxPanels * max(fatCols/blockLen*recSize, signedCols/blockLen*signedSize)
 )
 
 func vectorPaths() (paths []Path) {
@@ -38,26 +39,22 @@ type panel struct {
 	mem    []byte
 	levels []byte                                    // aligned part of mem: up to maxPanels panels
 	tmp    []byte                                    // aligned: accumulators of a tile
-	wide   []byte                                    // aligned: activations of a tile, of 16 bits
-	out    [tileRows * panelRows]float32             // results of a tile that overlaps its neighbours
+	out    [passRows * panelRows]float32             // results of a panel that overlaps its neighbour
 	sums   [spreadRows * FewRows * panelRows]float32 // results of direct kernels
 }
 
 func (p *panel) reserve() {
-	const (
-		size = 4 * wideCols / blockLen * wideSize
-		wide = wideRows * wideCols / blockLen * wideAct
-	)
 	if p.mem == nil {
-		p.mem = make([]byte, size+wide+1024+64)
+		p.mem = make([]byte, levelsSize+1024+64)
 		rest := p.mem[-uintptr(unsafe.Pointer(&p.mem[0]))&63:]
-		p.levels, p.wide, p.tmp = rest[:size], rest[size:size+wide], rest[size+wide:size+wide+1024]
+		p.levels, p.tmp = rest[:levelsSize], rest[levelsSize:levelsSize+1024]
 	}
 }
 
 type (
 	unpackFunc func(dst, src *byte, stride, steps, ahead int, bias uint64)
-	tileFunc   func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)
+	// tileFunc takes times as many activation rows as the tile is written for.
+	tileFunc func(dst *float32, stride int, panel, acts *byte, actStride, blocks, times, fresh int, tmp *byte)
 )
 
 // recipe is how a path multiplies weights of a type: how rows become a panel, and the tiles by number of activation rows.
@@ -65,14 +62,24 @@ type recipe struct {
 	unpack unpackFunc
 	bias   uint64
 	tiles  []tileFunc // by index into tileSizes
-	wide   bool       // levels and activations of 16 bits
+	signed bool       // panels of magnitudes and signs
 }
 
 func (rc *recipe) recSize() int {
-	if rc.wide {
-		return wideSize
+	if rc.signed {
+		return signedSize
 	}
 	return recSize
+}
+
+// cols is the number of columns of a panel: cols in about equal parts that fit the first-level cache.
+func (rc *recipe) cols(cols, elems int) int {
+	most := fatCols
+	if rc.signed {
+		most = signedCols
+	}
+	parts := (cols + most - 1) / most
+	return ((cols+parts-1)/parts + elems - 1) / elems * elems
 }
 
 func recipeOf(p Path, t quant.Type) recipe {
@@ -81,7 +88,7 @@ func recipeOf(p Path, t quant.Type) recipe {
 	}
 	switch t {
 	case quant.Q8_0:
-		return recipe{unpack: unpackWideQ8_0, tiles: tilesS16[:], wide: true}
+		return recipe{unpack: unpackSignedQ8_0, tiles: tilesS8[:], signed: true}
 	case quant.Q4_0:
 		return recipe{unpack: unpackQ4_0, tiles: tilesU4[:]}
 	case quant.Q4_1:
@@ -103,16 +110,16 @@ func recipe512(t quant.Type) recipe {
 	rc := recipeOf(AVX2, t)
 	switch {
 	case hasMin(t):
-		rc.tiles = tilesVMin[:]
+		rc.tiles = tilesVMin
 	case t == quant.Q6_K:
-		rc.tiles = tilesVHalf[:]
+		rc.tiles = tilesVHalf
 	default:
-		rc.tiles = tilesV[:]
+		rc.tiles = tilesV
 	}
 	const each = 0x0101010101010101
 	switch t { // level 128 stands for zero
 	case quant.Q8_0:
-		rc.unpack, rc.wide, rc.bias = unpackQ8_0, false, 128*each
+		rc.unpack, rc.signed, rc.bias = unpackQ8_0, false, 128*each
 	case quant.Q4_0:
 		rc.bias = (128 - 8) * each
 	case quant.Q5_0:
@@ -127,16 +134,35 @@ func recipe512(t quant.Type) recipe {
 var tileSizes = [...]int{1, 2, 4, 8, tileRows}
 
 var (
-	tilesS16   = [...]tileFunc{tileS16x1, tileS16x2, tileS16x4}
+	tilesS8    = [...]tileFunc{tileS8x1, tileS8x2, tileS8x4}
 	tilesU4    = [...]tileFunc{tileU4x1, tileU4x2, tileU4x4}
 	tilesU5    = [...]tileFunc{tileU5x1, tileU5x2, tileU5x4}
 	tilesU4Min = [...]tileFunc{tileU4Minx1, tileU4Minx2, tileU4Minx4}
 	tilesU5Min = [...]tileFunc{tileU5Minx1, tileU5Minx2, tileU5Minx4}
-	tilesV     = [...]tileFunc{tileVx1, tileVx2, tileVx4, tileVx8, tileVx12}
-	tilesVMin  = [...]tileFunc{tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8, tileVMinx12}
-	tilesVHalf = [...]tileFunc{tileVHalfx1, tileVHalfx2, tileVHalfx4, tileVHalfx8, tileVHalfx12}
 	tilesU6    = [...]tileFunc{tileU6x1, tileU6x2, tileU6x4}
+	tilesV     = repeated(tileVx1, tileVx2, tileVx4, tileVx8, tileVx12)
+	tilesVMin  = repeated(tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8, tileVMinx12)
+	tilesVHalf = repeated(tileVHalfx1, tileVHalfx2, tileVHalfx4, tileVHalfx8, tileVHalfx12)
 )
+
+// repeated makes tiles of kernels that take the rows of one tile and add to dst.
+func repeated(once ...func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)) (tiles []tileFunc) {
+	for i, f := range once {
+		rows := tileSizes[i]
+		tiles = append(tiles, func(dst *float32, stride int, panel, acts *byte, actStride, blocks, times, fresh int, tmp *byte) {
+			for t := range times {
+				out, x := unsafe.Add(unsafe.Pointer(dst), t*rows*stride), unsafe.Add(unsafe.Pointer(acts), t*rows*actStride)
+				if fresh != 0 {
+					for r := range rows {
+						*(*[panelRows]float32)(unsafe.Add(out, r*stride)) = [panelRows]float32{}
+					}
+				}
+				f((*float32)(out), stride, panel, (*byte)(x), actStride, blocks, tmp)
+			}
+		})
+	}
+	return tiles
+}
 
 func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int, s *Scratch) bool {
 	if w.Rows < panelRows {
@@ -159,14 +185,10 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 
 // mul goes through the columns in chunks whose panels stay in cache. Between chunks the sums stand in dst.
 func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
-	cols := min(wideCols, w.Cols)
-	panels := min(len(p.levels)/(cols/blockLen*rc.recSize()), maxPanels)
 	rowBytes, elems, size := w.Type.RowBytes(w.Cols), w.Type.BlockElems(), w.Type.BlockBytes()
-	for r := range a.rows {
-		clear(dst[r*stride+o0 : r*stride+o1])
-	}
-	for o := o0; o < o1; o += panels * panelRows {
-		n := min(o1-o, panels*panelRows)
+	cols := rc.cols(w.Cols, elems)
+	for o := o0; o < o1; o += maxPanels * panelRows {
+		n := min(o1-o, maxPanels*panelRows)
 		for c := 0; c < w.Cols; c += cols {
 			width := min(cols, w.Cols-c)
 			chunk := width / elems * size
@@ -176,13 +198,22 @@ func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0,
 			}
 			for i := 0; i < n; i += panelRows {
 				src := unsafe.Pointer(unsafe.SliceData(w.Data[p.first(w, o+i)*rowBytes+c/elems*size:]))
-				to := unsafe.Pointer(&p.levels[i/panelRows*width/blockLen*rc.recSize()])
+				to := unsafe.Pointer(p.at(rc, i, width))
 				rc.unpack((*byte)(to), (*byte)(src), rowBytes, width/elems, ahead, rc.bias)
 				rc.unpack((*byte)(unsafe.Add(to, 32)), (*byte)(unsafe.Add(src, 8*rowBytes)), rowBytes, width/elems, ahead, rc.bias)
 			}
-			p.tiles(rc, dst, stride, w, a, o, n, c, width)
+			for r := 0; r < a.rows; r += passRows {
+				for i := 0; i < n; i += panelRows {
+					p.pass(rc, dst[r*stride:], stride, w, a, r, min(passRows, a.rows-r), o+i, min(panelRows, n-i), p.at(rc, i, width), c, width)
+				}
+			}
 		}
 	}
+}
+
+// at is the place of the panel of a call's outputs from i on.
+func (p *panel) at(rc recipe, i, width int) *byte {
+	return &p.levels[i/panelRows*width/blockLen*rc.recSize()]
 }
 
 // mulStreams is mul for so few rows of activations that weights come from memory at its speed: the 16 rows of a panel lie far apart, see
@@ -193,7 +224,6 @@ func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Ac
 	count := a.rows * panelRows // results of a panel
 	for i := range n {
 		out := p.sums[i%spreadRows*count:][:count]
-		clear(out)
 		for c := 0; c < w.Cols; c += thinCols {
 			width := min(thinCols, w.Cols-c)
 			chunk := width / elems * size // a row's next one, or the next row's first, is prefetched
@@ -201,11 +231,7 @@ func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Ac
 			to := unsafe.Pointer(&p.levels[0])
 			rc.unpack((*byte)(to), (*byte)(src), n*rowBytes, width/elems, chunk, rc.bias)
 			rc.unpack((*byte)(unsafe.Add(to, 32)), (*byte)(unsafe.Add(src, 8*n*rowBytes)), n*rowBytes, width/elems, chunk, rc.bias)
-			for r := 0; r < a.rows; {
-				size, acts, actStride := p.tile(rc, a, r, c, width)
-				rc.tiles[size](&out[r*panelRows], 4*panelRows, (*byte)(to), acts, actStride, width/blockLen, &p.tmp[0])
-				r += tileSizes[size]
-			}
+			p.rows(rc, out, panelRows, a, 0, a.rows, (*byte)(to), c, width)
 		}
 		if m := i%spreadRows + 1; m == spreadRows || i == n-1 {
 			for t := range a.rows {
@@ -218,47 +244,41 @@ func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Ac
 	return o0 + n*panelRows
 }
 
-// tile gives the size (by index) of the tile that begins at activation row r, and its activations for columns [c,c+width).
-func (p *panel) tile(rc recipe, a *Acts, r, c, width int) (size int, acts *byte, actStride int) {
-	nb := a.k / blockLen
-	for size = len(rc.tiles) - 1; tileSizes[size] > a.rows-r; size-- {
-	}
-	if !rc.wide {
-		return size, (*byte)(unsafe.Pointer(&a.blocks[r*nb+c/blockLen])), nb * blockSize
-	}
-	actStride = width / blockLen * wideAct
-	for t := range tileSizes[size] {
-		widenActs(&p.wide[t*actStride], (*byte)(unsafe.Pointer(&a.blocks[(r+t)*nb+c/blockLen])), width/blockLen)
-	}
-	return size, &p.wide[0], actStride
-}
-
 // first is the first row of the panel for rows from o on: the last panel of a matrix overlaps the one before.
 func (p *panel) first(w Weight, o int) int { return min(o, w.Rows-panelRows) }
 
-// tiles multiplies the panels of n outputs from o on, columns [c,c+width), with all activation rows.
-func (p *panel) tiles(rc recipe, dst []float32, stride int, w Weight, a *Acts, o, n, c, width int) {
-	for r := 0; r < a.rows; {
-		size, acts, actStride := p.tile(rc, a, r, c, width)
-		rows := tileSizes[size]
-		for i := 0; i < n; i += panelRows {
-			levels := &p.levels[i/panelRows*width/blockLen*rc.recSize()]
-			from, count := p.first(w, o+i), min(panelRows, n-i)
-			if from == o+i && count == panelRows {
-				rc.tiles[size](&dst[r*stride+from], 4*stride, levels, acts, actStride, width/blockLen, &p.tmp[0])
-				continue
-			}
-			skip := o + i - from // outputs of the tile that belong to others
-			clear(p.out[:])
-			for t := range rows {
-				copy(p.out[t*panelRows+skip:][:count], dst[(r+t)*stride+o+i:])
-			}
-			rc.tiles[size](&p.out[0], 4*panelRows, levels, acts, actStride, width/blockLen, &p.tmp[0])
-			for t := range rows {
-				copy(dst[(r+t)*stride+o+i:][:count], p.out[t*panelRows+skip:])
-			}
+// pass multiplies the panel of count outputs from o on, columns [c,c+width), with n activation rows from r on, whose results begin at dst.
+func (p *panel) pass(rc recipe, dst []float32, stride int, w Weight, a *Acts, r, n, o, count int, levels *byte, c, width int) {
+	from := p.first(w, o)
+	if from == o && count == panelRows {
+		p.rows(rc, dst[o:], stride, a, r, n, levels, c, width)
+		return
+	}
+	skip := o - from // outputs of the panel that belong to others
+	if c > 0 {
+		for t := range n {
+			copy(p.out[t*panelRows+skip:][:count], dst[t*stride+o:])
 		}
-		r += rows
+	}
+	p.rows(rc, p.out[:], panelRows, a, r, n, levels, c, width)
+	for t := range n {
+		copy(dst[t*stride+o:][:count], p.out[t*panelRows+skip:])
+	}
+}
+
+// rows multiplies a panel with n activation rows from r on. Columns from 0 on set dst, others add to it.
+func (p *panel) rows(rc recipe, dst []float32, stride int, a *Acts, r, n int, levels *byte, c, width int) {
+	nb, fresh := a.k/blockLen, 0
+	if c == 0 {
+		fresh = 1
+	}
+	at := 0
+	for i := len(rc.tiles) - 1; at < n; i-- {
+		if times := (n - at) / tileSizes[i]; times > 0 {
+			acts := (*byte)(unsafe.Pointer(&a.blocks[(r+at)*nb+c/blockLen]))
+			rc.tiles[i](&dst[at*stride], 4*stride, levels, acts, nb*blockSize, width/blockLen, times, fresh, &p.tmp[0])
+			at += times * tileSizes[i]
+		}
 	}
 }
 
