@@ -63,18 +63,21 @@ func (s *staging) toDevice(b *cudart.Bound, stream *cudart.Stream, dst cudart.Pt
 	return nil
 }
 
-// turn goes on to the other half.
+// turn goes on to the other half, once the copies out of it are done. Until then, whatever fails, this half stays the one in use.
 func (s *staging) turn(b *cudart.Bound, stream *cudart.Stream) error {
 	if err := s.done[s.half].Record(b, stream); err != nil {
 		return err
 	}
 	s.busy[s.half] = true
-	s.half, s.at = 1-s.half, 0
-	if !s.busy[s.half] {
-		return nil
+	next := 1 - s.half
+	if s.busy[next] {
+		if err := s.done[next].Wait(b, s.deadline, "step inputs on their way to the device"); err != nil {
+			return err
+		}
+		s.busy[next] = false
 	}
-	s.busy[s.half] = false
-	return s.done[s.half].Wait(b, s.deadline, "step inputs on their way to the device")
+	s.half, s.at = next, 0
+	return nil
 }
 
 // toHost waits for all queued work and brings bytes back.
