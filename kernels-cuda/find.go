@@ -18,7 +18,7 @@ func Find(path string) ([]byte, error) {
 	if path != "" {
 		image, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("kernelscuda: kernels' image: %w", errors.Join(ErrUnavailable, err))
+			return nil, fmt.Errorf("kernelscuda: kernels' image: %w: %w", ErrUnavailable, err)
 		}
 		return check(path, image)
 	}
@@ -37,7 +37,7 @@ func Find(path string) ([]byte, error) {
 			return check(p, image)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("kernelscuda: kernels' image: %w", errors.Join(ErrUnavailable, err))
+			return nil, fmt.Errorf("kernelscuda: kernels' image: %w: %w", ErrUnavailable, err)
 		}
 		tried = append(tried, p)
 	}

@@ -30,8 +30,8 @@ func Load(b *cudart.Bound, image []byte) (*Kernels, error) {
 
 func (k *Kernels) resolve(b *cudart.Bound) error {
 	if _, err := k.library.Kernel(b, abiPrefix+ManifestHash); err != nil {
-		return fmt.Errorf("kernelscuda: the kernels' image was built from other sources than this program (%s%s is not in it): run `make kernels` in kernels-cuda: %w",
-			abiPrefix, ManifestHash, errors.Join(ErrUnavailable, err))
+		return fmt.Errorf("kernelscuda: the kernels' image was built from other sources than this program (%s%s is not in it): run `make kernels` in kernels-cuda: %w: %w",
+			abiPrefix, ManifestHash, ErrUnavailable, err)
 	}
 	arch := fmt.Sprintf("sm_%d%da", k.device.Major, k.device.Minor)
 	for id := range NumKernels {
@@ -46,7 +46,7 @@ func (k *Kernels) resolve(b *cudart.Bound) error {
 		}
 		if d.shared > staticLimit {
 			if err := kernel.SetSharedLimit(b, d.shared); errors.Is(err, cudart.ErrUnsupported) {
-				k.why[id] = fmt.Errorf("kernelscuda: %s: %w", d.symbol, errors.Join(ErrUnavailable, err))
+				k.why[id] = fmt.Errorf("kernelscuda: %s: %w: %w", d.symbol, ErrUnavailable, err)
 				continue
 			} else if err != nil {
 				return fmt.Errorf("kernelscuda: %s: %d bytes of shared memory: %w", d.symbol, d.shared, err)

@@ -94,6 +94,7 @@ func TestLoadRefusesAnotherBuild(t *testing.T) {
 		within(t, cudatest.Options{}, without, func(fake *cudatest.Fake, b *cudart.Bound) {
 			_, err := Load(b, []byte("image"))
 			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "\n")
 			if want == "make kernels" {
 				require.ErrorIs(t, err, ErrUnavailable)
 			}
@@ -110,6 +111,7 @@ func TestLoadLeavesOutWhatDoesNotFit(t *testing.T) {
 		id := KernelAttnPrefillF16F16D128
 		require.ErrorIs(t, k.Why(id), ErrUnavailable)
 		require.ErrorContains(t, k.Why(id), "attn_prefill_f16_f16_d128")
+		require.NotContains(t, k.Why(id).Error(), "\n", "one line")
 		p := &AttnParams{Y: 16, KeyRow: 256, ValueRow: 256, Rows: 1, Heads: 1, KvHeads: 1, HeadDim: 128, Cells: 1, KeyType: KVF16, ValueType: KVF16}
 		require.ErrorIs(t, k.Attn(id, discard{}, p), ErrUnavailable)
 		require.NoError(t, k.Why(KernelAttnDecodeF16F16D128))
@@ -163,6 +165,7 @@ func TestFind(t *testing.T) {
 	_, err := Find(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotContains(t, err.Error(), "\n", "one line")
 
 	bad := filepath.Join(t.TempDir(), "bad")
 	require.NoError(t, os.WriteFile(bad, []byte("not a fatbin at all"), 0o600))
