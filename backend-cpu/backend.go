@@ -91,7 +91,7 @@ type Backend struct {
 // scratch is memory that programs share, since only one runs at a time.
 type scratch struct {
 	matmul []*matmul.Scratch
-	acts   map[[2]int][]*matmul.Acts // by rows and length
+	acts   []*matmul.Store           // free ones; programs of all shapes share them
 	attn   map[[2]int][]*attn.Worker // by heads a KV head and head length
 	parts  map[int]*attn.Parts       // by head length
 	floats [][]float32               // by worker
@@ -114,7 +114,7 @@ func New(o Options) (*Backend, error) {
 		threads = pool.DefaultThreads()
 	}
 	b := &Backend{kernel: kernel, vec: vec.New(path != matmul.Generic), pool: pool.New(threads), weights: map[weightKey]*weight{}}
-	b.scratch = scratch{acts: map[[2]int][]*matmul.Acts{}, attn: map[[2]int][]*attn.Worker{}, parts: map[int]*attn.Parts{},
+	b.scratch = scratch{attn: map[[2]int][]*attn.Worker{}, parts: map[int]*attn.Parts{},
 		floats: make([][]float32, threads)}
 	for range threads {
 		b.scratch.matmul = append(b.scratch.matmul, new(matmul.Scratch))

@@ -21,6 +21,7 @@ type program struct {
 	b           *Backend
 	steps       []pool.Step
 	claims      []*claim // of the steps that have one
+	acts        []*matmul.Acts
 	weightBytes uint64
 	plans       []planned
 }
@@ -41,6 +42,9 @@ func (p *program) RunContext(ctx context.Context) error {
 	for _, c := range p.claims {
 		c.reset()
 	}
+	for _, a := range p.acts {
+		a.Refresh()
+	}
 	if err := p.b.pool.Run(p.steps, ctx.Done()); err == pool.ErrStopped {
 		return ctx.Err()
 	} else if err != nil {
@@ -57,7 +61,7 @@ func (p *program) RunContext(ctx context.Context) error {
 
 // Close drops the program's references.
 func (p *program) Close() error {
-	p.steps, p.plans, p.claims = nil, nil, nil
+	p.steps, p.plans, p.claims, p.acts = nil, nil, nil, nil
 	return nil
 }
 
@@ -305,7 +309,7 @@ func (c *compiler) provide(n *graph.Node) *matmul.Acts {
 	if _, wanted := c.last[n.ID]; !wanted {
 		return nil
 	}
-	a := c.b.takeActs(n.Shape[0], n.Shape[1:].Elems())
+	a := c.takeActs(n.Shape[0], n.Shape[1:].Elems())
 	c.acts[n.ID] = a
 	return a
 }
@@ -348,21 +352,26 @@ func (c *compiler) wantsRounded(n *graph.Node) bool {
 	return ok
 }
 
-func (b *Backend) takeActs(rows, k int) *matmul.Acts {
-	key := [2]int{rows, k}
-	if free := b.scratch.acts[key]; len(free) > 0 {
-		b.scratch.acts[key] = free[:len(free)-1]
-		return free[len(free)-1]
+// takeActs gives rows of activations in a store that nobody uses until putActs: the smallest that they fit in, or else the largest.
+func (c *compiler) takeActs(rows, k int) *matmul.Acts {
+	free := c.b.scratch.acts
+	best := -1
+	for i, s := range free {
+		if best < 0 || s.Fits(rows, k) && (!free[best].Fits(rows, k) || s.Bytes() < free[best].Bytes()) || !free[best].Fits(rows, k) && s.Bytes() > free[best].Bytes() {
+			best = i
+		}
 	}
-	a := matmul.NewActs(rows, k)
-	a.Reset(rows, k)
+	store := new(matmul.Store)
+	if best >= 0 {
+		store = free[best]
+		c.b.scratch.acts = slices.Delete(free, best, best+1)
+	}
+	a := store.Acts(rows, k)
+	c.p.acts = append(c.p.acts, a)
 	return a
 }
 
-func (b *Backend) putActs(a *matmul.Acts) {
-	key := [2]int{a.Rows(), a.K()}
-	b.scratch.acts[key] = append(b.scratch.acts[key], a)
-}
+func (b *Backend) putActs(a *matmul.Acts) { b.scratch.acts = append(b.scratch.acts, a.Store()) }
 
 func (c *compiler) table(a graph.RopeAttr, positions *graph.Node) *ropeTable {
 	t := c.tables[a]

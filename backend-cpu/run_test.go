@@ -194,6 +194,34 @@ func TestOneArithmetic(t *testing.T) {
 	}
 }
 
+// Programs of all lengths round into the same memory, which is that of the longest; those compiled before it grew find it.
+func TestProgramsShareRoundedRows(t *testing.T) {
+	tokens := make([]int, 149)
+	for i := range tokens {
+		tokens[i] = i * 11 % 300
+	}
+	bytes := func(s *session) (n int) {
+		for _, store := range s.b.scratch.acts {
+			n += store.Bytes()
+		}
+		return n
+	}
+	whole := newSession(t, small, Options{Threads: 2}, 0)
+	want := floatBits(whole.run(tokens...))
+	s := newSession(t, small, Options{Threads: 2}, 0)
+	var got []uint32
+	at := 0
+	for _, n := range []int{3, 40, 3, 60, 40, 3} {
+		got = append(got, floatBits(s.run(tokens[at:at+n]...))...)
+		at += n
+	}
+	require.Equal(t, want, got)
+	longest := newSession(t, small, Options{Threads: 2}, 0)
+	longest.run(tokens[:60]...)
+	require.Positive(t, bytes(longest))
+	require.Equal(t, bytes(longest), bytes(s))
+}
+
 // A decode step and a prompt step allocate nothing once compiled.
 func TestRunAllocatesNothing(t *testing.T) {
 	for _, path := range Paths() {

@@ -22,7 +22,31 @@ type block struct {
 type Acts struct {
 	rows, k int
 	blocks  []block // [rows][k/32]
+	store   *Store  // where blocks lie, or nil: memory of its own
 }
+
+// Store is memory for Acts of any shapes, of which one at a time is in use. It grows to the largest.
+type Store struct{ blocks []block }
+
+// Acts gives rows of k values in the store, k a multiple of 32. Contents are undefined until Quantize fills them.
+func (s *Store) Acts(rows, k int) *Acts {
+	a := &Acts{store: s}
+	a.Reset(rows, k)
+	s.blocks = a.blocks[:cap(a.blocks)]
+	return a
+}
+
+// Fits reports whether rows of k values need no growth.
+func (s *Store) Fits(rows, k int) bool { return rows*k/blockLen <= len(s.blocks) }
+
+// Bytes is the store's size.
+func (s *Store) Bytes() int { return len(s.blocks) * blockSize }
+
+// Refresh follows the store, which may have moved when others made it grow.
+func (a *Acts) Refresh() { a.blocks = a.store.blocks[:len(a.blocks)] }
+
+// Store is where the rows lie.
+func (a *Acts) Store() *Store { return a.store }
 
 // NewActs makes room for rows*k values; more is made by Reset when needed.
 func NewActs(rows, k int) *Acts { return &Acts{blocks: make([]block, 0, rows*k/blockLen)} }
@@ -33,6 +57,9 @@ func (a *Acts) Reset(rows, k int) {
 		panic("matmul: a row of activations must be a multiple of 32 long")
 	}
 	n := rows * k / blockLen
+	if a.store != nil {
+		a.blocks = a.store.blocks
+	}
 	if cap(a.blocks) < n {
 		a.blocks = make([]block, n)
 	}
