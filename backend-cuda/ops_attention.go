@@ -19,15 +19,15 @@ func (c *compiler) attention(n *graph.Node) {
 		Y: y.ptr, KeyRow: keys.rowBytes, ValueRow: values.rowBytes, Rows: q.rows, Heads: int32(a.Heads), KvHeads: int32(a.KVHeads), HeadDim: int32(a.HeadDim),
 		Cells: int32(c.u.Params.Cells), Early: 1, QStride: q.stride, YStride: y.stride, KeyType: kvFormat(keys.typ), ValueType: kvFormat(values.typ), Scale: a.Scale}
 	// Early: lengths and run tables are copied before a program's first kernel, which no other overlaps.
+	if a.HeadDim%8 != 0 || a.HeadDim > maxSplitHeadDim {
+		c.attend(kernelscuda.KernelAttnReferenceF32, &p)
+		return
+	}
 	if a.HeadDim%32 == 0 {
 		p.Q8, p.Records = c.q8(n)
 	}
 	if p.Q8 != 0 && c.only(n, formQ8) {
 		p.Y = 0
-	}
-	if a.HeadDim%8 != 0 || a.HeadDim > maxSplitHeadDim {
-		c.attend(kernelscuda.KernelAttnReferenceF32, &p)
-		return
 	}
 	if id, ok := kernelscuda.AttnPrefill(p.KeyType, p.ValueType, p.HeadDim); ok && p.Q8 == 0 && !c.b.decodes(int(p.Rows)) {
 		c.attend(id, &p)
@@ -79,5 +79,5 @@ func (c *compiler) attend(id kernelscuda.ID, p *kernelscuda.AttnParams) {
 // kernel of its own, with a block a head, is faster. Both give the same bits.
 const combineCells = 8192
 
-// maxSplitHeadDim is the largest head of split attention; larger ones take the plain kernel.
+// maxSplitHeadDim is the largest head of split attention; larger ones take the plain kernel, which gives float32 only.
 const maxSplitHeadDim = 256

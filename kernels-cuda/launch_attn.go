@@ -62,8 +62,8 @@ func (p *AttnParams) config(id ID, dev *cudart.DeviceInfo) (cudart.LaunchConfig,
 	threads := 256
 	switch id {
 	case KernelAttnReferenceF32:
-		if p.Rows > gridLimit {
-			return cudart.LaunchConfig{}, shape("%d rows", p.Rows)
+		if p.Rows > gridLimit || p.Q8 != 0 || p.Y == 0 {
+			return cudart.LaunchConfig{}, shape("%d rows, or a result in 8 bits", p.Rows)
 		}
 		return grid(int(p.Heads), int(p.Rows), 32), nil
 	case KernelAttnCombineF32:

@@ -145,6 +145,8 @@ func TestRefusedShapes(t *testing.T) {
 		"another form":      k.AttnDecodeF16F16D128(q, &attn),
 		"no cells":          k.AttnDecodeF32(q, bad(func(p *AttnParams) { p.Cells = 0 })),
 		"prefill to 8 bits": k.AttnPrefillF16F16D64(q, bad(func(p *AttnParams) { p.Q8 = 16 })),
+		"plain to 8 bits":   k.AttnReferenceF32(q, bad(func(p *AttnParams) { p.Q8 = 16 })),
+		"plain to nowhere":  k.AttnReferenceF32(q, bad(func(p *AttnParams) { p.Y = 0 })),
 	} {
 		require.ErrorIs(t, err, ErrShape, name)
 	}
