@@ -298,11 +298,30 @@ func soft() {
 }
 
 func merge() {
-	TEXT("mergeAVX2", NOSPLIT, "func(o, oc *float32, n int, a, b float32)")
-	Doc("mergeAVX2 is o = fma(oc, b, o*a), n a multiple of 8.")
+	TEXT("mergeAVX2", NOSPLIT, "func(o, oc *float32, n int, m, l, cm, cl float32) (m2, l2 float32)")
+	Doc("mergeAVX2 is Merge, n a multiple of 8, not 0.")
 	Pragma("noescape")
 	o, oc, n := ptr("o"), ptr("oc"), ptr("n")
-	a, b := broadcast("a"), broadcast("b")
+	m, cm, top := XMM(), XMM(), XMM()
+	Load(Param("m"), m)
+	Load(Param("cm"), cm)
+	VMAXSS(m, cm, top) // m unless cm is larger
+	Store(top, Return("m2"))
+	x, t := YMM(), YMM()
+	VUNPCKLPS(cm, m, x.AsX())
+	VBROADCASTSS(top, t)
+	VSUBPS(t, x, x)
+	e := exp(x) // lane 0: a, lane 1: b
+	a, b := YMM(), YMM()
+	VBROADCASTSS(e.AsX(), a)
+	VMOVSHDUP(e.AsX(), b.AsX())
+	VBROADCASTSS(b.AsX(), b)
+	l, cl := XMM(), XMM()
+	Load(Param("l"), l)
+	Load(Param("cl"), cl)
+	VMULSS(a.AsX(), l, l)
+	VFMADD231SS(b.AsX(), cl, l)
+	Store(l, Return("l2"))
 	loop("loop", n, 8, func(i Register) {
 		v := YMM()
 		VMULPS(at(o, i), a, v)

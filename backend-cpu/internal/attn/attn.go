@@ -100,7 +100,12 @@ func (j *Job) Chunks(worker, workers int) {
 				for h0 := from; h0 < to; h0 += j.heads(w, b) {
 					h1 := min(to, h0+j.heads(w, b))
 					j.load(w, b, h0, h1)
-					j.chunk(w, b, h0, h1, c)
+					if b.rows == 1 {
+						at := j.part(b.row, c, h0*j.group())
+						j.chunk(w, b, h0, h1, c, j.Parts.state[at:], j.Parts.o[at*vec.PadDim(j.HeadDim):])
+						continue
+					}
+					j.chunk(w, b, h0, h1, c, w.state, w.oc)
 					j.keep(w, b, h0, h1, c)
 				}
 				u += j.KVHeads
@@ -129,7 +134,7 @@ func (j *Job) Chunks(worker, workers int) {
 			}
 			j.load(w, b, h, h1)
 			for c := range chunksOf(b.length) {
-				j.chunk(w, b, h, h1, c)
+				j.chunk(w, b, h, h1, c, w.state, w.oc)
 				j.merge(w, b, h1-h, c)
 			}
 			j.finish(w, b, h, h1)
@@ -155,11 +160,12 @@ func (j *Job) Combine(worker, workers int) {
 		if n == 0 {
 			continue
 		}
-		at := i * p.chunks
+		at := j.part(row, 0, head)
 		o := j.Parts.o[at*padded:][:padded]
 		state := j.Parts.state[at]
 		for c := 1; c < n; c++ {
-			j.Kernels.Merge(&state, o, j.Parts.state[at+c], j.Parts.o[(at+c)*padded:][:padded])
+			at := j.part(row, c, head)
+			j.Kernels.Merge(&state, o, j.Parts.state[at], j.Parts.o[at*padded:][:padded])
 		}
 		j.write(row, head, o, state.L)
 	}
@@ -183,6 +189,9 @@ func (j *Job) merge(w *Worker, b *block, heads, c int) {
 	}
 }
 
+// part is where a row's result for chunk c and a query head stands in Parts. One row's heads stand together.
+func (j *Job) part(row, c, head int) int { return (row*j.Plan.chunks+c)*j.Heads + head }
+
 // keep stores the results of a block's queries of KV heads [h0,h1) for chunk c until Combine.
 func (j *Job) keep(w *Worker, b *block, h0, h1, c int) {
 	g, padded := j.group(), vec.PadDim(j.HeadDim)
@@ -194,7 +203,7 @@ func (j *Job) keep(w *Worker, b *block, h0, h1, c int) {
 		for h := h0; h < h1; h++ {
 			for i := range g {
 				from := ((h-h0)*b.rows+r)*g + i
-				at := (row*j.Heads+h*g+i)*j.Plan.chunks + c
+				at := j.part(row, c, h*g+i)
 				j.Parts.state[at] = w.state[from]
 				copy(j.Parts.o[at*padded:][:padded], w.oc[from*padded:])
 			}

@@ -25,8 +25,8 @@ func (j *Job) load(w *Worker, b *block, h0, h1 int) {
 	}
 }
 
-// chunk computes the state and output of each query of KV heads [h0,h1) for chunk c alone.
-func (j *Job) chunk(w *Worker, b *block, h0, h1, c int) {
+// chunk computes the state and output of each query of KV heads [h0,h1) for chunk c alone, in the order of load.
+func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []float32) {
 	k, g := j.Kernels, j.group()
 	first := c * vec.Chunk
 	n := min(vec.Chunk, b.length-first)
@@ -55,13 +55,13 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int) {
 	for i := range queries * (h1 - h0) {
 		if valid := w.valid[i%queries]; valid > 0 {
 			m, l := k.SoftChunk(w.s[i*vec.Chunk : (i+1)*vec.Chunk][:valid], j.Scale)
-			w.state[i] = vec.State{M: m, L: l}
+			state[i] = vec.State{M: m, L: l}
 		}
 	}
 
 	valid := w.valid[:queries]
 	values := j.rows(w, b, j.Values, first, j.ValueRow, j.ValueFormat)
-	clear(w.oc[:queries*(h1-h0)*padded])
+	clear(o[:queries*(h1-h0)*padded])
 	direct, step = k.Direct(queries, j.HeadDim, j.ValueFormat), piece(j.ValueRow)
 	switch {
 	case !direct && queries >= manyQueries:
@@ -78,7 +78,7 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int) {
 				r = w.wide.Rows(j.HeadDim)
 			}
 			i := (h - h0) * queries
-			k.Weigh(w.oc[i*padded:], w.s[i*vec.Chunk:], r, valid, from, to, next)
+			k.Weigh(o[i*padded:], w.s[i*vec.Chunk:], r, valid, from, to, next)
 		}
 	}
 }

@@ -268,20 +268,18 @@ type State struct{ M, L float32 }
 
 // Merge adds a chunk's state and output oc to o, both of the same length.
 func (k Kernels) Merge(s *State, o []float32, c State, oc []float32) {
+	oc = oc[:len(o)]
+	if k.avx2 && len(o) > 0 && len(o)%8 == 0 {
+		s.M, s.L = mergeAVX2(&o[0], &oc[0], len(o), s.M, s.L, c.M, c.L)
+		return
+	}
 	m := s.M
 	if c.M > m {
 		m = c.M
 	}
 	a, b := Exp(s.M-m), Exp(c.M-m)
 	s.M, s.L = m, f32.FMA(c.L, b, float32(s.L*a))
-	oc = oc[:len(o)]
-	done := 0
-	if k.avx2 {
-		if done = len(o) &^ 7; done > 0 {
-			mergeAVX2(&o[0], &oc[0], done, a, b)
-		}
-	}
-	for e := done; e < len(o); e++ {
+	for e := range o {
 		o[e] = f32.FMA(oc[e], b, float32(o[e]*a))
 	}
 }

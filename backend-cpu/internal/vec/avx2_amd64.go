@@ -139,10 +139,10 @@ func weighQ8x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n in
 //go:noescape
 func softAVX2(s *float32, n int, scale float32) (m float32, l float32)
 
-// mergeAVX2 is o = fma(oc, b, o*a), n a multiple of 8.
+// mergeAVX2 is Merge, n a multiple of 8, not 0.
 //
 //go:noescape
-func mergeAVX2(o *float32, oc *float32, n int, a float32, b float32)
+func mergeAVX2(o *float32, oc *float32, n int, m float32, l float32, cm float32, cl float32) (m2 float32, l2 float32)
 
 // encodeF16AVX2 rounds to float16, to nearest even; n a multiple of 8.
 //

@@ -4196,14 +4196,48 @@ exp:
 	MOVSS        X0, l+28(FP)
 	RET
 
-// func mergeAVX2(o *float32, oc *float32, n int, a float32, b float32)
-// Requires: AVX, FMA3
-TEXT ·mergeAVX2(SB), NOSPLIT, $0-32
+// func mergeAVX2(o *float32, oc *float32, n int, m float32, l float32, cm float32, cl float32) (m2 float32, l2 float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·mergeAVX2(SB), NOSPLIT, $0-48
 	MOVQ         o+0(FP), AX
 	MOVQ         oc+8(FP), CX
 	MOVQ         n+16(FP), DX
-	VBROADCASTSS a+24(FP), Y0
-	VBROADCASTSS b+28(FP), Y1
+	MOVSS        m+24(FP), X0
+	MOVSS        cm+32(FP), X1
+	VMAXSS       X0, X1, X2
+	MOVSS        X2, m2+40(FP)
+	VUNPCKLPS    X1, X0, X0
+	VBROADCASTSS X2, Y1
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      expMagicV<>+0(SB), Y1
+	VFMADD231PS  log2eV<>+0(SB), Y0, Y1
+	VSUBPS       expMagicV<>+0(SB), Y1, Y2
+	VMOVAPS      Y0, Y3
+	VFMADD231PS  negLn2HighV<>+0(SB), Y2, Y3
+	VFMADD231PS  negLn2LowV<>+0(SB), Y2, Y3
+	VMOVUPS      expC6V<>+0(SB), Y2
+	VFMADD213PS  expC5V<>+0(SB), Y3, Y2
+	VFMADD213PS  expC4V<>+0(SB), Y3, Y2
+	VFMADD213PS  expC3V<>+0(SB), Y3, Y2
+	VFMADD213PS  expC2V<>+0(SB), Y3, Y2
+	VFMADD213PS  expC1V<>+0(SB), Y3, Y2
+	VFMADD213PS  oneV<>+0(SB), Y3, Y2
+	VPSUBD       expBiasV<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y1
+	VCMPPS       $0x1e, expHighV<>+0(SB), Y0, Y2
+	VMOVUPS      infV<>+0(SB), Y3
+	VBLENDVPS    Y2, Y3, Y1, Y1
+	VCMPPS       $0x11, expLowV<>+0(SB), Y0, Y2
+	VANDNPS      Y1, Y2, Y1
+	VBROADCASTSS X1, Y0
+	VMOVSHDUP    X1, X1
+	VBROADCASTSS X1, Y1
+	MOVSS        l+28(FP), X2
+	MOVSS        cl+36(FP), X3
+	VMULSS       X0, X2, X2
+	VFMADD231SS  X1, X3, X2
+	MOVSS        X2, l2+44(FP)
 	XORQ         BX, BX
 	SHLQ         $0x02, DX
 

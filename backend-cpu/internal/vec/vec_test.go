@@ -295,18 +295,26 @@ func TestSoftChunkNotFinite(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	tops := []float32{1, 2.5, -3, 1e30, -1e30, inf, -inf, nan}
 	for name, k := range paths(t) {
 		for _, n := range []int{1, 8, 20, 64, 128} {
 			oc, _ := guarded(n, random(rng, 1))
-			o, check := guarded(n, random(rng, 1))
-			want := append([]float32(nil), o...)
-			a, b, c := State{1, 2}, State{1, 2}, State{2.5, 3}
-			Kernels{}.Merge(&a, want, c, oc)
-			k.Merge(&b, o, c, oc)
-			require.Equal(t, a, b)
-			require.Equal(t, State{2.5, f32.FMA(3, 1, 2*Exp(-1.5))}, a)
-			require.Equal(t, bits(want), bits(o), "%s %d", name, n)
-			check(t)
+			for _, m := range tops {
+				for _, cm := range tops {
+					o, check := guarded(n, random(rng, 1))
+					want := append([]float32(nil), o...)
+					a, b, c := State{m, 2}, State{m, 2}, State{cm, 3}
+					Kernels{}.Merge(&a, want, c, oc)
+					k.Merge(&b, o, c, oc)
+					require.Equal(t, bits([]float32{a.M, a.L}), bits([]float32{b.M, b.L}), "%s: %v and %v", name, m, cm)
+					require.Equal(t, bits(want), bits(o), "%s %d: %v and %v", name, n, m, cm)
+					check(t)
+				}
+			}
+			s := State{1, 2}
+			k.Merge(&s, make([]float32, n), State{2.5, 3}, oc)
+			require.Equal(t, State{2.5, f32.FMA(3, 1, 2*Exp(-1.5))}, s)
 		}
 	}
 }
