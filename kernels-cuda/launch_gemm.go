@@ -1,6 +1,10 @@
 package kernelscuda
 
-import "github.com/minfer-go/minfer/cudart"
+import (
+	"math"
+
+	"github.com/minfer-go/minfer/cudart"
+)
 
 // gemmTile is a form of the product on tensor cores: rows of a and of b a block, blocks that fit on a multiprocessor, threads, stages, and
 // how long a block's work takes beside the ideal (only the choice of a form depends on it, never the result).
@@ -33,11 +37,13 @@ func (t *gemmTile) time(m, n, processors int) float64 {
 	return float64(blocks/slots)*round + last
 }
 
-func chooseGemm(m, n, processors int) int {
-	best := 0
-	for i := range gemmTiles {
-		if gemmTiles[i].time(m, n, processors) < gemmTiles[best].time(m, n, processors) {
-			best = i
+// chooseGemm is the form of least time among those that the device has: the largest needs more shared memory than most do. All give
+// the same bits.
+func (k *Kernels) chooseGemm(forms []ID, m, n int) ID {
+	best, least := forms[0], math.Inf(1)
+	for i, id := range forms {
+		if t := gemmTiles[i].time(m, n, k.device.Multiprocessors); k.Why(id) == nil && t < least {
+			best, least = id, t
 		}
 	}
 	return best
@@ -79,7 +85,7 @@ func (k *Kernels) Gemm(q Queue, bf16 bool, p *GemmParams) error {
 	if bf16 {
 		forms = &gemmBF16
 	}
-	return k.GemmForm(q, forms[chooseGemm(int(p.M), int(p.N), k.device.Multiprocessors)], p)
+	return k.GemmForm(q, k.chooseGemm(forms[:], int(p.M), int(p.N)), p)
 }
 
 // GemmForm queues the product in the form named.

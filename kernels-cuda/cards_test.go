@@ -1,0 +1,49 @@
+package kernelscuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/cudart/cudatest"
+	"github.com/minfer-go/minfer/cudart/sys"
+)
+
+// TestCards: on every card that `make kernels` builds for, whatever shared memory it gives a block, there is a form of the product on
+// tensor cores for every shape, and only kernels that Why says so are left out.
+func TestCards(t *testing.T) {
+	for name, c := range map[string]struct{ major, minor, shared, processors int }{
+		"A100":     {8, 0, 163 << 10, 108},
+		"RTX 3090": {8, 6, 99 << 10, 82},
+		"RTX 4090": {8, 9, 99 << 10, 128},
+		"H200":     {9, 0, 227 << 10, 132},
+		"RTX 5090": {12, 0, 99 << 10, 170},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := cudatest.Options{Attributes: map[int]int{sys.AttrComputeMajor: c.major, sys.AttrComputeMinor: c.minor,
+				sys.AttrMaxSharedPerBlockOpt: c.shared, sys.AttrMultiprocessors: c.processors}}
+			within(t, o, "", func(_ *cudatest.Fake, b *cudart.Bound) {
+				k, err := Load(b, []byte("image"))
+				require.NoError(t, err)
+				for _, m := range []int32{17, 64, 512, 2048, 8192} {
+					for _, n := range []int32{128, 3584, 18944, 37888, 152064} {
+						for _, bf16 := range []bool{true, false} {
+							r := &recorder{}
+							p := &GemmParams{A: 16, B: 16, Y: 16, Scales: 16, M: m, N: n, K: 64, AStride: 64, BStride: 64, YStride: n}
+							require.NoError(t, k.Gemm(r, bf16, p), "%d rows of %d", m, n)
+							require.Len(t, r.cfg, 1)
+							require.LessOrEqual(t, int(r.cfg[0].SharedBytes), c.shared)
+						}
+					}
+				}
+				for id := range NumKernels {
+					if table[id].shared <= c.shared && table[id].only == "" {
+						require.NoError(t, k.Why(id))
+					}
+				}
+				require.NoError(t, k.Close(b))
+			})
+		})
+	}
+}
