@@ -21,7 +21,7 @@ func (p *program) capture(bd *cudart.Bound) error {
 		g, err = p.explicit(bd)
 	} else {
 		g, err = bd.Capture(b.stream, captureModes[b.opts.Capture], func() error {
-			failed = p.direct(bd)
+			failed = p.launch(bd)
 			return failed
 		})
 	}
@@ -36,8 +36,11 @@ func (p *program) capture(bd *cudart.Bound) error {
 			err = p.exec.Destroy(bd)
 			p.exec = nil
 		}
-		if failed != nil || errors.Is(err, cudart.ErrSticky) {
-			return errors.Join(failed, err)
+		if failed != nil {
+			return failed
+		}
+		if errors.Is(err, cudart.ErrSticky) {
+			return err
 		}
 		return p.direct(bd)
 	}

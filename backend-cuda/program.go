@@ -30,13 +30,13 @@ type program struct {
 	arena    *arena
 	counters *cudart.Memory
 	replays  bool // may become a CUDA graph
-	runs     int
+	warm     int  // times that all kernels were launched one by one
 	exec     *cudart.Exec
 	step     func(*cudart.Bound) error // run, made once so that Run allocates nothing
 	closed   bool
 }
 
-// warmup is how many runs of a program are launched one by one before it is captured: a graph that runs once isn't worth it.
+// warmup is how many runs of a program are launched one by one, all of them, before it is captured: a graph that runs once isn't worth it.
 const warmup = 1
 
 // Run queues the program on the backend's stream.
@@ -60,22 +60,30 @@ func (p *program) run(bd *cudart.Bound) error {
 	case p.exec != nil:
 		b.stats.Replayed++
 		return p.exec.Launch(bd, b.stream)
-	case b.noGraph || !p.replays || p.runs < warmup:
-		p.runs++
+	case b.noGraph || !p.replays || p.warm < warmup:
 		return p.direct(bd)
 	}
 	return p.capture(bd)
 }
 
-// direct launches the kernels one by one.
+// direct runs the kernels one by one.
 func (p *program) direct(bd *cudart.Bound) error {
+	if err := p.launch(bd); err != nil {
+		return err
+	}
+	p.warm++
+	p.b.stats.Launches += uint64(len(p.launches))
+	return nil
+}
+
+// launch gives all kernels to the stream, which runs or captures them.
+func (p *program) launch(bd *cudart.Bound) error {
 	for i := range p.launches {
 		l := &p.launches[i]
 		if err := bd.Launch(p.b.stream, l.kernel, &l.cfg, unsafe.Pointer(unsafe.SliceData(l.params)), l.n); err != nil {
 			return l.node.Errorf("kernel %s: %w", l.info.ID, err)
 		}
 	}
-	p.b.stats.Launches += uint64(len(p.launches))
 	return nil
 }
 
