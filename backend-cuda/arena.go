@@ -15,7 +15,7 @@ func (b *Backend) arenaFor(bd *cudart.Bound, n int64) (*arena, error) {
 		return nil, nil
 	}
 	if b.arena == nil || b.arena.mem.Size() < n {
-		mem, err := bd.Alloc(n)
+		mem, err := b.alloc(bd, n)
 		if err != nil {
 			return nil, err
 		}

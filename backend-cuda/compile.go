@@ -60,7 +60,7 @@ func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
 		p.arena = arena
 		record := &compiler{b: b, u: u, p: p, recording: true}
 		if n := plan.counterBytes; n > 0 {
-			if p.counters, err = b.pool.get(bd, n); err != nil {
+			if p.counters, err = b.buffer(bd, n); err != nil {
 				return err
 			}
 			if err := bd.Memset8(b.stream, p.counters.Ptr(), 0, n); err != nil {

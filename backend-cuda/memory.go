@@ -34,26 +34,16 @@ const (
 	maxKeptBuffer = 64 << 20
 )
 
-func (p *pool) get(b *cudart.Bound, n int64) (*cudart.Memory, error) {
-	if list := p.free[n]; len(list) > 0 {
-		m := list[len(list)-1]
-		p.free[n] = list[:len(list)-1]
-		p.kept -= n
-		return m, nil
+// take gives an unused buffer of n bytes, nil if there is none.
+func (p *pool) take(n int64) *cudart.Memory {
+	list := p.free[n]
+	if len(list) == 0 {
+		return nil
 	}
-	m, err := b.Alloc(n)
-	if errors.Is(err, cudart.ErrOutOfMemory) && p.kept > 0 {
-		if err := p.trim(b); err != nil {
-			return nil, err
-		}
-		m, err = b.Alloc(n)
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.held += n
-	p.generation++
-	return m, nil
+	m := list[len(list)-1]
+	p.free[n] = list[:len(list)-1]
+	p.kept -= n
+	return m
 }
 
 func (p *pool) put(b *cudart.Bound, m *cudart.Memory) error {
@@ -86,6 +76,36 @@ func (p *pool) trim(b *cudart.Bound) error {
 	return errors.Join(errs...)
 }
 
+// buffer takes memory for a graph from the pool, else from the driver.
+func (b *Backend) buffer(bd *cudart.Bound, n int64) (*cudart.Memory, error) {
+	if m := b.pool.take(n); m != nil {
+		return m, nil
+	}
+	m, err := b.alloc(bd, n)
+	if err != nil {
+		return nil, err
+	}
+	b.pool.held += n
+	b.pool.generation++
+	return m, nil
+}
+
+// alloc takes memory from the driver, which gets the pool's unused buffers back if it has too little. It would wait for the stream
+// then, without a deadline: so the stream is waited for first.
+func (b *Backend) alloc(bd *cudart.Bound, n int64) (*cudart.Memory, error) {
+	m, err := bd.Alloc(n)
+	if !errors.Is(err, cudart.ErrOutOfMemory) || b.pool.kept == 0 {
+		return m, err
+	}
+	if err := b.wait(bd); err != nil {
+		return nil, err
+	}
+	if err := b.pool.trim(bd); err != nil {
+		return nil, err
+	}
+	return bd.Alloc(n)
+}
+
 // Alloc gives zeroed device memory. Errors wrap graph.ErrOutOfMemory where that is the cause.
 func (b *Backend) Alloc(n int64) (graph.Buffer, error) {
 	if n < 0 {
@@ -93,7 +113,7 @@ func (b *Backend) Alloc(n int64) (graph.Buffer, error) {
 	}
 	buf := &buffer{bytes: n}
 	err := b.do(func(bd *cudart.Bound) (err error) {
-		if buf.mem, err = b.pool.get(bd, max(n, 1)); err != nil {
+		if buf.mem, err = b.buffer(bd, max(n, 1)); err != nil {
 			return err
 		}
 		if err = bd.Memset8(b.stream, buf.mem.Ptr(), 0, buf.mem.Size()); err != nil {
