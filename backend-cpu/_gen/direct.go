@@ -339,18 +339,21 @@ func (d *direct) q8() {
 		d.transpose(2 + 16*h)
 		for k, w := range columns {
 			VPABSB(w, levelReg)
-			for t := 0; t < d.tokens; t += 2 {
-				pair := []VecPhysical{actReg, d.spare()}
-				for i, x := range pair {
+			xs := []VecPhysical{actReg, d.spare()}
+			if d.tokens == 4 { // registers of sums that 4 rows don't take
+				xs = append(xs, Y4, Y5)
+			}
+			for t := 0; t < d.tokens; t += len(xs) {
+				for i, x := range xs {
 					VPBROADCASTD(d.act(t+i, 0, 4*(4*h+k)), x)
 				}
-				for _, x := range pair {
+				for _, x := range xs {
 					VPSIGNB(w, x, x)
 				}
-				for _, x := range pair {
+				for _, x := range xs {
 					VPMADDUBSW(x, levelReg, x)
 				}
-				for i, x := range pair {
+				for i, x := range xs {
 					if h+k == 0 {
 						VPMADDWD(extraReg, x, d.acc(0, t+i))
 					} else {
@@ -358,7 +361,7 @@ func (d *direct) q8() {
 					}
 				}
 				if h+k > 0 {
-					for i, x := range pair {
+					for i, x := range xs {
 						VPADDD(x, d.acc(0, t+i), d.acc(0, t+i))
 					}
 				}
