@@ -11,7 +11,7 @@ import (
 const (
 	directRows  = 8   // weight rows that a direct kernel takes at once
 	spreadRows  = 8   // groups of rows whose results are brought to their places together
-	streamAhead = 512 // bytes that it prefetches ahead in each of them
+	streamAhead = 384 // bytes that it prefetches ahead in each of them
 )
 
 // directMax is the number of activation rows up to which direct kernels are faster than panels, which have to be written and read back.
