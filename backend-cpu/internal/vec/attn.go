@@ -44,8 +44,9 @@ func NewRows(mem []byte, offs []int, size, headDim int, f kvformat.Format) Rows 
 	for _, o := range offs {
 		low, high = min(low, o), max(high, o)
 	}
-	_ = mem[low:high]
-	return Rows{Mem: mem[:high+size], Offs: offs, Format: f, Dim: headDim, Step: f.Type().RowBytes(Block)}
+	mem = mem[:len(mem):len(mem)]
+	_ = mem[low : high+size]
+	return Rows{Mem: mem, Offs: offs, Format: f, Dim: headDim, Step: f.Type().RowBytes(Block)}
 }
 
 // Head gives the same rows of another head.

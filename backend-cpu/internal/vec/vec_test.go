@@ -265,7 +265,7 @@ func testChunk(t *testing.T, rng *rand.Rand, k Kernels, f kvformat.Format, dim, 
 
 func TestRowsOutside(t *testing.T) {
 	offs := make([]int, Chunk)
-	mem := make([]byte, 256)
+	mem := make([]byte, 256, 512)
 	for _, at := range []int{-1, 129} {
 		offs[Chunk-1] = at
 		require.Panics(t, func() { NewRows(mem, offs, 128, 64, kvformat.F16) }, "row at %d", at)
