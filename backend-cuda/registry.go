@@ -40,8 +40,9 @@ type registry struct {
 	planes  map[planeKey]*plane
 	stream  *cudart.Stream
 	upload  *uploader
-	raw     *cudart.Memory // file bytes on their way into another layout; grows, freed when loading is done
-	pending bool           // something was queued since the last settle
+	raw     *cudart.Memory   // file bytes on their way into another layout; grows, freed when loading is done
+	pending bool             // something was queued since the last settle
+	late    []*cudart.Memory // to be freed, when no stream hangs any more
 }
 
 func newRegistry(d *device, b *cudart.Bound, deadline time.Duration) (*registry, error) {
@@ -67,7 +68,9 @@ func (r *registry) acquire(b *cudart.Bound, w *graph.Weight, layout Layout, data
 	p := &plane{key: key, typ: w.Type, shape: slices.Clone(w.Shape), users: 1}
 	if err := r.load(b, p, data); err != nil {
 		if p.mem != nil {
-			err = errors.Join(err, r.settleLocked(b), p.mem.Free(b))
+			if ferr := r.free(b, p.mem); !errors.Is(err, cudart.ErrTimeout) { // else it is the same
+				err = errors.Join(err, ferr)
+			}
 		}
 		return nil, fmt.Errorf("backendcuda: tensor %q (%s, %s %s): %w", w.Name, layout, w.Type, w.Shape, err)
 	}
@@ -129,9 +132,9 @@ func (r *registry) settle(b *cudart.Bound) error {
 	}
 	raw, upload := r.raw, r.upload
 	r.raw, r.upload = nil, nil
-	var errs []error
+	errs := []error{r.freeLate(b)}
 	if raw != nil {
-		errs = append(errs, raw.Free(b))
+		errs = append(errs, r.free(b, raw))
 	}
 	if upload != nil {
 		errs = append(errs, upload.close(b))
@@ -158,7 +161,30 @@ func (r *registry) release(b *cudart.Bound, p *plane) error {
 		return nil
 	}
 	delete(r.planes, p.key)
-	return errors.Join(r.settleLocked(b), p.mem.Free(b))
+	return r.free(b, p.mem)
+}
+
+// free gives memory back once the uploads are done. While a stream hangs it can't be: then it is kept for a later settle.
+func (r *registry) free(b *cudart.Bound, m *cudart.Memory) error {
+	err := r.settleLocked(b)
+	if err == nil {
+		err = m.Free(b)
+	}
+	if errors.Is(err, cudart.ErrTimeout) {
+		r.late = append(r.late, m)
+	}
+	return err
+}
+
+// freeLate tries again what couldn't be freed.
+func (r *registry) freeLate(b *cudart.Bound) error {
+	late := r.late
+	r.late = nil
+	var errs []error
+	for _, m := range late {
+		errs = append(errs, r.free(b, m))
+	}
+	return errors.Join(errs...)
 }
 
 // bytes that all planes take.
@@ -174,7 +200,7 @@ func (r *registry) bytes() (n int64) {
 func (r *registry) close(b *cudart.Bound) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	errs := []error{r.settleLocked(b)}
+	errs := []error{r.settleLocked(b), r.freeLate(b)}
 	for _, p := range r.planes {
 		errs = append(errs, p.mem.Free(b))
 	}
