@@ -241,12 +241,15 @@ func (d *direct) spare() VecPhysical {
 	return extraReg
 }
 
-// mac adds the products of a column of levels with columns 4g to 4g+3 of each activation row's block to accumulator i. Both
-// products of a pair of rows come before both sums, as in tiles.
+// mac adds the products of a column of levels with columns 4g to 4g+3 of each activation row's block to accumulator i. Two rows
+// take each step together, as the two multipliers like it.
 func (d *direct) mac(level VecPhysical, i, block, g int, first bool) {
+	xs := []VecPhysical{actReg, d.spare()}
 	for t := 0; t < d.tokens; t += 2 {
-		for k, x := range []VecPhysical{actReg, d.spare()} {
+		for k, x := range xs {
 			VPBROADCASTD(d.act(t+k, block, 4*g), x)
+		}
+		for k, x := range xs {
 			if first {
 				VPMADDUBSW(x, level, d.acc(i, t+k))
 			} else {
@@ -256,8 +259,9 @@ func (d *direct) mac(level VecPhysical, i, block, g int, first bool) {
 		if first {
 			continue
 		}
-		VPADDW(actReg, d.acc(i, t), d.acc(i, t))
-		VPADDW(d.spare(), d.acc(i, t+1), d.acc(i, t+1))
+		for k, x := range xs {
+			VPADDW(x, d.acc(i, t+k), d.acc(i, t+k))
+		}
 	}
 }
 
