@@ -206,10 +206,10 @@ func (s *ffn) outputs(worker, lo, hi int) {
 		for r := range y.rows {
 			h := y.row(r)[o : o+n]
 			b.vec.SwiGLU(h, h, part.dst.row(r))
+			if s.acts != nil { // while it is in the first cache
+				s.acts.Quantize(b.kernel.Path(), y.p, y.stride, r, r+1, o, o+n)
+			}
 		}
-	}
-	if s.acts != nil {
-		s.acts.Quantize(b.kernel.Path(), y.p, y.stride, 0, y.rows, lo, hi)
 	}
 }
 
