@@ -130,13 +130,13 @@ func (b *Backend) Profile() []KernelProfile {
 // WriteProfile prints a profile as a table. bandwidth is what the device reads in GB/s, 0 if not measured.
 func WriteProfile(w io.Writer, list []KernelProfile, bandwidth float64) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\tcalls\tms\tµs a call\tGB/s\tshare of read\t")
+	fmt.Fprintln(t, "kernel\tcalls\tms\tµs a call\tMB\tGB/s\tshare of read\t")
 	for _, k := range list {
 		share := "-"
 		if bandwidth > 0 {
 			share = fmt.Sprintf("%.0f %%", 100*k.GBs()/bandwidth)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.2f\t%.0f\t%s\t\n", k.Name, k.Calls, k.MS, 1000*k.MS/float64(k.Calls), k.GBs(), share)
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.2f\t%.1f\t%.0f\t%s\t\n", k.Name, k.Calls, k.MS, 1000*k.MS/float64(k.Calls), float64(k.Bytes)/1e6, k.GBs(), share)
 	}
 	return t.Flush()
 }
