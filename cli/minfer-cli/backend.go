@@ -24,6 +24,7 @@ type chooser struct {
 
 	chosen graph.Backend
 	reason string // why auto took the CPU
+	memory gpuMemory
 }
 
 // open is engine.LoadOptions.Backend.
@@ -62,7 +63,10 @@ func (c *chooser) openCUDA(net *modelsqwen.Model) (*backendcuda.Backend, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Admit(net.Weights(), mem.KV+mem.Compute); err != nil {
+	if err = b.Admit(net.Weights(), mem.KV+mem.Compute); err == nil {
+		c.memory, err = startMemory(b, c.cuda, net, mem)
+	}
+	if err != nil {
 		b.Close()
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func (c *benchCmd) Run(a *app) (err error) {
 		return err
 	}
 	var models []*engine.Model
+	var chosen []*chooser
 	defer func() {
 		for _, m := range models {
 			if cerr := m.Close(); err == nil {
@@ -65,11 +66,11 @@ func (c *benchCmd) Run(a *app) (err error) {
 		}
 	}()
 	for _, t := range threads {
-		m, err := c.load(a, made, t, o.Cells())
+		m, by, err := c.load(a, made, t, o.Cells())
 		if err != nil {
 			return err
 		}
-		models = append(models, m)
+		models, chosen = append(models, m), append(chosen, by)
 	}
 	for _, m := range models {
 		if err := o.Validate(m); err != nil {
@@ -80,9 +81,13 @@ func (c *benchCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	o.OnProgress = c.progress(a, chosen)
 	results, err := bench.Run(a.ctx, models, o)
 	if err == nil {
 		err = bench.Write(a.stdout, c.Output, results)
+	}
+	for _, by := range chosen {
+		by.memory.print(a.stderr)
 	}
 	if plot != nil {
 		if err == nil {
@@ -114,15 +119,24 @@ func (c *benchCmd) options(a *app) (o bench.Options, threads []int, err error) {
 	if c.Synthetic != "" && c.Model != "" {
 		return o, nil, usage("--synthetic and -m together: give one of them")
 	}
-	if f := a.stderr; isTerminal(f) {
-		o.OnProgress = func(done, total int) {
-			fmt.Fprintf(f, "\r%d of %d", done, total)
-			if done == total {
-				fmt.Fprint(f, "\r\x1b[K")
-			}
+	return o, threads, nil
+}
+
+// progress is called after every repetition: it looks at the GPUs' memory, and counts on a terminal.
+func (c *benchCmd) progress(a *app, chosen []*chooser) func(done, total int) {
+	f, shown := a.stderr, isTerminal(a.stderr)
+	return func(done, total int) {
+		for _, by := range chosen {
+			_ = by.memory.look() // a device that fails ends the next repetition with its error
+		}
+		if !shown {
+			return
+		}
+		fmt.Fprintf(f, "\r%d of %d", done, total)
+		if done == total {
+			fmt.Fprint(f, "\r\x1b[K")
 		}
 	}
-	return o, threads, nil
 }
 
 // engine is how the model is loaded with a number of threads.
@@ -146,17 +160,17 @@ func (c *benchCmd) synthetic() ([]byte, error) {
 }
 
 // load opens the model with a number of threads, for contexts of so many cells.
-func (c *benchCmd) load(a *app, made []byte, threads, cells int) (*engine.Model, error) {
+func (c *benchCmd) load(a *app, made []byte, threads, cells int) (*engine.Model, *chooser, error) {
 	f := c.engine(threads)
 	if made == nil {
-		m, _, err := f.loadFor(a, "", cells)
-		return m, err
+		return f.loadFor(a, "", cells)
 	}
 	choose, err := f.chooser(a, cells)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Notice: a.notice, Backend: choose.open})
+	m, err := engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Notice: a.notice, Backend: choose.open})
+	return m, choose, err
 }
 
 // createPlot makes the file before anything is measured for it.

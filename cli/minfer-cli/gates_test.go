@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,8 +150,9 @@ func TestBenchOnAGPU(t *testing.T) {
 	}
 	for memory, known := range map[int64]bool{smallCard: true, smallCard / 2: false} {
 		var rows []row
-		stdout, _, _, err := onFakeOf(t, cudatest.Options{Memory: memory}, args...)
+		stdout, stderr, _, err := onFakeOf(t, cudatest.Options{Memory: memory}, args...)
 		require.NoError(t, err)
+		memoryLine(t, stderr)
 		decode(t, stdout, &rows)
 		require.Len(t, rows, 1)
 		for _, r := range rows {
@@ -160,4 +162,25 @@ func TestBenchOnAGPU(t *testing.T) {
 			assert.Positive(t, r.GBs)
 		}
 	}
+}
+
+// memoryLine: the memory that is gone is at least the weights and the cache, and not more than was estimated.
+func memoryLine(t *testing.T, stderr string) (used int) {
+	t.Helper()
+	_, line, found := strings.Cut(stderr, "GPU memory: ")
+	require.True(t, found, "%s", stderr)
+	var estimated, weights, kv, buffers, rest int
+	_, err := fmt.Sscanf(line, "%d MiB used, %d estimated (weights %d, KV cache %d, buffers %d, the rest %d)", &used, &estimated, &weights, &kv, &buffers, &rest)
+	require.NoError(t, err, "%s", line)
+	assert.GreaterOrEqual(t, used, weights+kv)
+	assert.LessOrEqual(t, used, estimated)
+	assert.InDelta(t, weights+kv+buffers+rest, estimated, 4)
+	return used
+}
+
+// TestVerboseOnAGPU: -v says what a run takes of the GPU's memory.
+func TestVerboseOnAGPU(t *testing.T) {
+	_, stderr, _, err := onFake(t, "run", "--backend", "cuda", "-v", "-n", "3", "a")
+	require.NoError(t, err)
+	assert.Greater(t, memoryLine(t, stderr), 12, "the built-in model's weights and more")
 }

@@ -190,6 +190,8 @@ func (c *runCmd) Run(a *app) error {
 	}
 	if c.Verbose {
 		fmt.Fprintln(a.stderr, f.line())
+		err = errors.Join(err, chosen.memory.look())
+		chosen.memory.print(a.stderr)
 	}
 	return errors.Join(err, chosen.report(a.stderr, ctx), trace.write())
 }
