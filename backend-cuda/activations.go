@@ -17,17 +17,24 @@ const (
 	formF16              // rounded to f16 with a scale a row: tensor cores, with f16 weights
 )
 
-// decodeRows is the most rows that the decode kernels take, 8 at a time: reading the weights twice still moves fewer bytes than
-// expanding them for the tensor cores. Their results are the same bits however many rows there are; steps of more rows are of the
-// class that the kernels for tensor cores name.
-const decodeRows = 16
+// decodeRows is the most rows that the decode kernels take; floatRows is the same for products with weights that aren't quantised, which the
+// tensor cores read as they are. The decode kernels' results are the same bits however many rows there are; steps of more rows are
+// of the class that the kernels for tensor cores name.
+const (
+	decodeRows = 64
+	floatRows  = 16
+)
 
-// decodes reports whether a step of so many rows is for the decode kernels, else for the tensor cores.
+// decodes reports whether a step of so many rows is for the decode kernels: attention, and products with weights of type t.
 func (b *Backend) decodes(rows int) bool { return rows <= decodeRows || b.opts.NoPrefillGEMM }
+
+func (b *Backend) decodesWith(rows int, t quant.Type) bool {
+	return b.decodes(rows) && (quantised(t) || rows <= floatRows || b.opts.NoPrefillGEMM)
+}
 
 // form of the input of a product of rows rows with a weight of type t.
 func (b *Backend) form(rows int, t quant.Type) form {
-	decode := b.decodes(rows)
+	decode := b.decodesWith(rows, t)
 	switch {
 	case t == quant.F32 || decode && !quantised(t):
 		return formF32

@@ -25,7 +25,7 @@ func onDevice(t testing.TB, o Options) *Backend {
 // tolerance is graphtest's where a kernel is of the bitwise class, else what its tolerance says.
 func tolerance(c graphtest.Case) float64 {
 	t := graphtest.DefaultTolerance(c)
-	if c.Params.Rows <= decodeRows {
+	if c.Params.Rows <= floatRows || c.Params.Rows <= decodeRows && (c.Op == graph.OpAttn || quantised(c.Type)) {
 		return t
 	}
 	switch c.Op {

@@ -24,7 +24,7 @@ func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, x, dst, residua
 	case f == formQ8:
 		c.queue(kernels.Matvec(c, int32(w.Type), &kernelscuda.MatvecParams{W: r.plane.ptr(), Q8: in.vals.ptr, Records: in.extra.ptr, Bias: b,
 			Residual: residual.ptr, Y: dst.ptr, Rows: rows, K: k, Columns: x.rows, ResidualStride: residual.stride, YStride: dst.stride}))
-	case f == formF32 && c.b.decodes(int(x.rows)):
+	case f == formF32 && c.b.decodesWith(int(x.rows), w.Type):
 		c.queue(kernels.MatvecFloat(c, int32(w.Type), &kernelscuda.MatvecFloatParams{W: r.plane.ptr(), X: x.ptr, Bias: b,
 			Residual: residual.ptr, Y: dst.ptr, Rows: rows, K: k, Columns: x.rows, XStride: x.stride, ResidualStride: residual.stride, YStride: dst.stride}))
 	case f == formF32:

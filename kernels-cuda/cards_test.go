@@ -10,8 +10,8 @@ import (
 	"github.com/minfer-go/minfer/cudart/sys"
 )
 
-// TestCards: on every card that `make kernels` builds for, whatever shared memory it gives a block, there is a form of the product on
-// tensor cores for every shape, and only kernels that Why says so are left out.
+// TestCards: on every card that `make kernels` builds for, whatever shared memory it gives a block, there is a form of every product for
+// every shape, and only kernels that Why says so are left out.
 func TestCards(t *testing.T) {
 	for name, c := range map[string]struct{ major, minor, shared, processors int }{
 		"A100":     {8, 0, 163 << 10, 108},
@@ -37,8 +37,26 @@ func TestCards(t *testing.T) {
 						}
 					}
 				}
+				for ty, f := range formats {
+					for _, shape := range [][2]int32{{1024, 1024}, {4608, 3584}, {3584, 18944}, {5120, 27648}, {8192, 8192}, {152064, 5120}} {
+						for _, n := range []int32{1, 3, 8, 9, 33, 64} {
+							if f.data == 0 {
+								continue
+							}
+							r := &recorder{}
+							p := &MatvecTileParams{Segments: 1, K: shape[1], Columns: n}
+							p.Type[0], p.Rows[0] = ty, shape[0]
+							require.NoError(t, k.MatvecTile(r, p), "type %d, %v, %d columns", ty, shape, n)
+							require.NoError(t, k.MatvecSwiglu(r, ty, &MatvecSwigluParams{Y: 16, Rows: shape[0], K: shape[1], Columns: n}), "type %d, %v, %d columns", ty, shape, n)
+							for _, cfg := range r.cfg {
+								require.LessOrEqual(t, int(cfg.SharedBytes), c.shared)
+								require.LessOrEqual(t, cfg.BlockX, uint32(640))
+							}
+						}
+					}
+				}
 				for id := range NumKernels {
-					if table[id].shared <= c.shared && table[id].only == "" {
+					if (table[id].shared <= c.shared || table[id].elastic) && table[id].only == "" {
 						require.NoError(t, k.Why(id))
 					}
 				}

@@ -42,7 +42,8 @@ func (id ID) Tolerance() string { return table[id].tolerance }
 
 type descriptor struct {
 	symbol    string
-	shared    int // most dynamic shared memory
+	shared    int  // most dynamic shared memory
+	elastic   bool // less where the device has less
 	tolerance string
 	only      string // architecture whose image alone has it
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ManifestHash stands for all that the kernels' image and this package must agree on.
-const ManifestHash = "84717a33a4776c2d"
+const ManifestHash = "72d6d8b783e76d43"
 
 // The kernels, by entry point.
 const (
@@ -110,6 +110,42 @@ const (
 	KernelMatvecBf161
 	KernelMatvecBf164
 	KernelMatvecBf168
+	KernelMatvecMmaK8
+	KernelMatvecMma08
+	KernelMatvecMmaQ408
+	KernelMatvecMmaSwigluQ408
+	KernelMatvecMmaQ418
+	KernelMatvecMmaSwigluQ418
+	KernelMatvecMmaQ508
+	KernelMatvecMmaSwigluQ508
+	KernelMatvecMmaQ518
+	KernelMatvecMmaSwigluQ518
+	KernelMatvecMmaQ808
+	KernelMatvecMmaSwigluQ808
+	KernelMatvecMmaQ4K8
+	KernelMatvecMmaSwigluQ4K8
+	KernelMatvecMmaQ5K8
+	KernelMatvecMmaSwigluQ5K8
+	KernelMatvecMmaQ6K8
+	KernelMatvecMmaSwigluQ6K8
+	KernelMatvecMmaK16
+	KernelMatvecMma016
+	KernelMatvecMmaQ4016
+	KernelMatvecMmaSwigluQ4016
+	KernelMatvecMmaQ4116
+	KernelMatvecMmaSwigluQ4116
+	KernelMatvecMmaQ5016
+	KernelMatvecMmaSwigluQ5016
+	KernelMatvecMmaQ5116
+	KernelMatvecMmaSwigluQ5116
+	KernelMatvecMmaQ8016
+	KernelMatvecMmaSwigluQ8016
+	KernelMatvecMmaQ4K16
+	KernelMatvecMmaSwigluQ4K16
+	KernelMatvecMmaQ5K16
+	KernelMatvecMmaSwigluQ5K16
+	KernelMatvecMmaQ6K16
+	KernelMatvecMmaSwigluQ6K16
 	KernelMatvecTileK1
 	KernelMatvecTile01
 	KernelMatvecTileQ401
@@ -146,42 +182,6 @@ const (
 	KernelMatvecSwigluQ5K2
 	KernelMatvecTileQ6K2
 	KernelMatvecSwigluQ6K2
-	KernelMatvecTileK4
-	KernelMatvecTile04
-	KernelMatvecTileQ404
-	KernelMatvecSwigluQ404
-	KernelMatvecTileQ414
-	KernelMatvecSwigluQ414
-	KernelMatvecTileQ504
-	KernelMatvecSwigluQ504
-	KernelMatvecTileQ514
-	KernelMatvecSwigluQ514
-	KernelMatvecTileQ804
-	KernelMatvecSwigluQ804
-	KernelMatvecTileQ4K4
-	KernelMatvecSwigluQ4K4
-	KernelMatvecTileQ5K4
-	KernelMatvecSwigluQ5K4
-	KernelMatvecTileQ6K4
-	KernelMatvecSwigluQ6K4
-	KernelMatvecTileK8
-	KernelMatvecTile08
-	KernelMatvecTileQ408
-	KernelMatvecSwigluQ408
-	KernelMatvecTileQ418
-	KernelMatvecSwigluQ418
-	KernelMatvecTileQ508
-	KernelMatvecSwigluQ508
-	KernelMatvecTileQ518
-	KernelMatvecSwigluQ518
-	KernelMatvecTileQ808
-	KernelMatvecSwigluQ808
-	KernelMatvecTileQ4K8
-	KernelMatvecSwigluQ4K8
-	KernelMatvecTileQ5K8
-	KernelMatvecSwigluQ5K8
-	KernelMatvecTileQ6K8
-	KernelMatvecSwigluQ6K8
 	KernelRmsnormF32
 	KernelHeadnormF32
 	KernelSoftmaxF32
@@ -207,195 +207,195 @@ const (
 )
 
 var table = [NumKernels]descriptor{
-	KernelAttnReferenceF32:      {symbol: "attn_reference_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnDecodeF32:         {symbol: "attn_decode_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnCombineF32:        {symbol: "attn_combine_f32", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16F16D80:  {symbol: "attn_prefill_f16_f16_d80", shared: 44800, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnPrefillF16F16D96:  {symbol: "attn_prefill_f16_f16_d96", shared: 52992, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnPrefillF16F16D64:  {symbol: "attn_prefill_f16_f16_d64", shared: 36608, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeF16F16D64:   {symbol: "attn_decode_f16_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16Q8D64:   {symbol: "attn_prefill_f16_q8_d64", shared: 36608, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeF16Q8D64:    {symbol: "attn_decode_f16_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8F16D64:   {symbol: "attn_prefill_q8_f16_d64", shared: 36864, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeQ8F16D64:    {symbol: "attn_decode_q8_f16_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8Q8D64:    {symbol: "attn_prefill_q8_q8_d64", shared: 36864, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeQ8Q8D64:     {symbol: "attn_decode_q8_q8_d64", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16F16D128: {symbol: "attn_prefill_f16_f16_d128", shared: 69376, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeF16F16D128:  {symbol: "attn_decode_f16_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillF16Q8D128:  {symbol: "attn_prefill_f16_q8_d128", shared: 69376, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeF16Q8D128:   {symbol: "attn_decode_f16_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8F16D128:  {symbol: "attn_prefill_q8_f16_d128", shared: 70144, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeQ8F16D128:   {symbol: "attn_decode_q8_f16_d128", shared: 0, tolerance: "", only: ""},
-	KernelAttnPrefillQ8Q8D128:   {symbol: "attn_prefill_q8_q8_d128", shared: 70144, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
-	KernelAttnDecodeQ8Q8D128:    {symbol: "attn_decode_q8_q8_d128", shared: 0, tolerance: "", only: ""},
-	KernelAddF32:                {symbol: "add_f32", shared: 0, tolerance: "", only: ""},
-	KernelMulF32:                {symbol: "mul_f32", shared: 0, tolerance: "", only: ""},
-	KernelSiluF32:               {symbol: "silu_f32", shared: 0, tolerance: "", only: ""},
-	KernelSwigluF32:             {symbol: "swiglu_f32", shared: 0, tolerance: "", only: ""},
-	KernelScaleF32:              {symbol: "scale_f32", shared: 0, tolerance: "", only: ""},
-	KernelPermuteF32:            {symbol: "permute_f32", shared: 0, tolerance: "", only: ""},
-	KernelGatherRowsF32:         {symbol: "gather_rows_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvMove:                {symbol: "kv_move", shared: 0, tolerance: "", only: ""},
-	KernelBatchMatmulF32:        {symbol: "batch_matmul_f32", shared: 0, tolerance: "", only: ""},
-	KernelGemmBf16128x256:       {symbol: "gemm_bf16_128x256", shared: 196608, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf16128x128:       {symbol: "gemm_bf16_128x128", shared: 98304, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmBf1664x64:         {symbol: "gemm_bf16_64x64", shared: 49152, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x256:        {symbol: "gemm_f16_128x256", shared: 196608, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF16128x128:        {symbol: "gemm_f16_128x128", shared: 98304, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF1664x64:          {symbol: "gemm_f16_64x64", shared: 49152, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
-	KernelGemmF32:               {symbol: "gemm_f32", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ40:             {symbol: "expand_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ41:             {symbol: "expand_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ50:             {symbol: "expand_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ51:             {symbol: "expand_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ80:             {symbol: "expand_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ4K:             {symbol: "expand_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ5K:             {symbol: "expand_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandQ6K:             {symbol: "expand_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ40:         {symbol: "expand_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ41:         {symbol: "expand_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ50:         {symbol: "expand_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ51:         {symbol: "expand_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ80:         {symbol: "expand_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ4K:         {symbol: "expand_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ5K:         {symbol: "expand_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelExpandTileQ6K:         {symbol: "expand_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF32:            {symbol: "getrows_f32", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsF16:            {symbol: "getrows_f16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsBf16:           {symbol: "getrows_bf16", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ40:            {symbol: "getrows_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ41:            {symbol: "getrows_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ50:            {symbol: "getrows_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ51:            {symbol: "getrows_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ80:            {symbol: "getrows_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ4K:            {symbol: "getrows_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ5K:            {symbol: "getrows_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsQ6K:            {symbol: "getrows_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ40:        {symbol: "getrows_tile_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ41:        {symbol: "getrows_tile_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ50:        {symbol: "getrows_tile_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ51:        {symbol: "getrows_tile_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ80:        {symbol: "getrows_tile_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ4K:        {symbol: "getrows_tile_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ5K:        {symbol: "getrows_tile_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelGetrowsTileQ6K:        {symbol: "getrows_tile_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ401:         {symbol: "matvec_raw_q4_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ408:         {symbol: "matvec_raw_q4_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ411:         {symbol: "matvec_raw_q4_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ418:         {symbol: "matvec_raw_q4_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ501:         {symbol: "matvec_raw_q5_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ508:         {symbol: "matvec_raw_q5_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ511:         {symbol: "matvec_raw_q5_1_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ518:         {symbol: "matvec_raw_q5_1_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ801:         {symbol: "matvec_raw_q8_0_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ808:         {symbol: "matvec_raw_q8_0_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K1:         {symbol: "matvec_raw_q4_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ4K8:         {symbol: "matvec_raw_q4_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K1:         {symbol: "matvec_raw_q5_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ5K8:         {symbol: "matvec_raw_q5_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K1:         {symbol: "matvec_raw_q6_k_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecRawQ6K8:         {symbol: "matvec_raw_q6_k_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF321:            {symbol: "matvec_f32_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF324:            {symbol: "matvec_f32_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF328:            {symbol: "matvec_f32_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF161:            {symbol: "matvec_f16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF164:            {symbol: "matvec_f16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecF168:            {symbol: "matvec_f16_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf161:           {symbol: "matvec_bf16_1", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf164:           {symbol: "matvec_bf16_4", shared: 0, tolerance: "", only: ""},
-	KernelMatvecBf168:           {symbol: "matvec_bf16_8", shared: 0, tolerance: "", only: ""},
-	KernelMatvecTileK1:          {symbol: "matvec_tile_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecTile01:          {symbol: "matvec_tile_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecTileQ401:        {symbol: "matvec_tile_q4_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ401:      {symbol: "matvec_swiglu_q4_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ411:        {symbol: "matvec_tile_q4_1_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ411:      {symbol: "matvec_swiglu_q4_1_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ501:        {symbol: "matvec_tile_q5_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ501:      {symbol: "matvec_swiglu_q5_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ511:        {symbol: "matvec_tile_q5_1_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ511:      {symbol: "matvec_swiglu_q5_1_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ801:        {symbol: "matvec_tile_q8_0_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ801:      {symbol: "matvec_swiglu_q8_0_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ4K1:        {symbol: "matvec_tile_q4_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K1:      {symbol: "matvec_swiglu_q4_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ5K1:        {symbol: "matvec_tile_q5_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K1:      {symbol: "matvec_swiglu_q5_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ6K1:        {symbol: "matvec_tile_q6_k_1", shared: 34048, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K1:      {symbol: "matvec_swiglu_q6_k_1", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileK2:          {symbol: "matvec_tile_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTile02:          {symbol: "matvec_tile_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecTileQ402:        {symbol: "matvec_tile_q4_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ402:      {symbol: "matvec_swiglu_q4_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ412:        {symbol: "matvec_tile_q4_1_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ412:      {symbol: "matvec_swiglu_q4_1_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ502:        {symbol: "matvec_tile_q5_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ502:      {symbol: "matvec_swiglu_q5_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ512:        {symbol: "matvec_tile_q5_1_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ512:      {symbol: "matvec_swiglu_q5_1_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ802:        {symbol: "matvec_tile_q8_0_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ802:      {symbol: "matvec_swiglu_q8_0_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ4K2:        {symbol: "matvec_tile_q4_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K2:      {symbol: "matvec_swiglu_q4_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ5K2:        {symbol: "matvec_tile_q5_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K2:      {symbol: "matvec_swiglu_q5_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ6K2:        {symbol: "matvec_tile_q6_k_2", shared: 35328, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K2:      {symbol: "matvec_swiglu_q6_k_2", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileK4:          {symbol: "matvec_tile_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTile04:          {symbol: "matvec_tile_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecTileQ404:        {symbol: "matvec_tile_q4_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ404:      {symbol: "matvec_swiglu_q4_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ414:        {symbol: "matvec_tile_q4_1_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ414:      {symbol: "matvec_swiglu_q4_1_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ504:        {symbol: "matvec_tile_q5_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ504:      {symbol: "matvec_swiglu_q5_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ514:        {symbol: "matvec_tile_q5_1_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ514:      {symbol: "matvec_swiglu_q5_1_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ804:        {symbol: "matvec_tile_q8_0_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ804:      {symbol: "matvec_swiglu_q8_0_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ4K4:        {symbol: "matvec_tile_q4_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K4:      {symbol: "matvec_swiglu_q4_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ5K4:        {symbol: "matvec_tile_q5_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K4:      {symbol: "matvec_swiglu_q5_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileQ6K4:        {symbol: "matvec_tile_q6_k_4", shared: 37888, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K4:      {symbol: "matvec_swiglu_q6_k_4", shared: 43008, tolerance: "", only: ""},
-	KernelMatvecTileK8:          {symbol: "matvec_tile_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecTile08:          {symbol: "matvec_tile_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecTileQ408:        {symbol: "matvec_tile_q4_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ408:      {symbol: "matvec_swiglu_q4_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ418:        {symbol: "matvec_tile_q4_1_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ418:      {symbol: "matvec_swiglu_q4_1_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ508:        {symbol: "matvec_tile_q5_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ508:      {symbol: "matvec_swiglu_q5_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ518:        {symbol: "matvec_tile_q5_1_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ518:      {symbol: "matvec_swiglu_q5_1_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ808:        {symbol: "matvec_tile_q8_0_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ808:      {symbol: "matvec_swiglu_q8_0_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ4K8:        {symbol: "matvec_tile_q4_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ4K8:      {symbol: "matvec_swiglu_q4_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ5K8:        {symbol: "matvec_tile_q5_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ5K8:      {symbol: "matvec_swiglu_q5_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelMatvecTileQ6K8:        {symbol: "matvec_tile_q6_k_8", shared: 64000, tolerance: "", only: ""},
-	KernelMatvecSwigluQ6K8:      {symbol: "matvec_swiglu_q6_k_8", shared: 74240, tolerance: "", only: ""},
-	KernelRmsnormF32:            {symbol: "rmsnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelHeadnormF32:           {symbol: "headnorm_f32", shared: 0, tolerance: "", only: ""},
-	KernelSoftmaxF32:            {symbol: "softmax_f32", shared: 0, tolerance: "", only: ""},
-	KernelQuantizeQ8:            {symbol: "quantize_q8", shared: 0, tolerance: "", only: ""},
-	KernelConvertBf16:           {symbol: "convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelSwigluConvertBf16:     {symbol: "swiglu_convert_bf16", shared: 0, tolerance: "", only: ""},
-	KernelConvertF16:            {symbol: "convert_f16", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ40:             {symbol: "repack_q4_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ41:             {symbol: "repack_q4_1", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ50:             {symbol: "repack_q5_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ51:             {symbol: "repack_q5_1", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ80:             {symbol: "repack_q8_0", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ4K:             {symbol: "repack_q4_k", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ5K:             {symbol: "repack_q5_k", shared: 0, tolerance: "", only: ""},
-	KernelRepackQ6K:             {symbol: "repack_q6_k", shared: 0, tolerance: "", only: ""},
-	KernelRopeTableF32:          {symbol: "rope_table_f32", shared: 0, tolerance: "", only: ""},
-	KernelRopeF32:               {symbol: "rope_f32", shared: 0, tolerance: "", only: ""},
-	KernelQkvRopeStoreF32:       {symbol: "qkv_rope_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelKvStoreF32:            {symbol: "kv_store_f32", shared: 0, tolerance: "", only: ""},
-	KernelSampleF32:             {symbol: "sample_f32", shared: 0, tolerance: "", only: ""},
+	KernelAttnReferenceF32:      {symbol: "attn_reference_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnDecodeF32:         {symbol: "attn_decode_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnCombineF32:        {symbol: "attn_combine_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillF16F16D80:  {symbol: "attn_prefill_f16_f16_d80", shared: 44800, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D96:  {symbol: "attn_prefill_f16_f16_d96", shared: 52992, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnPrefillF16F16D64:  {symbol: "attn_prefill_f16_f16_d64", shared: 36608, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16F16D64:   {symbol: "attn_decode_f16_f16_d64", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillF16Q8D64:   {symbol: "attn_prefill_f16_q8_d64", shared: 36608, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16Q8D64:    {symbol: "attn_decode_f16_q8_d64", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillQ8F16D64:   {symbol: "attn_prefill_q8_f16_d64", shared: 36864, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8F16D64:    {symbol: "attn_decode_q8_f16_d64", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillQ8Q8D64:    {symbol: "attn_prefill_q8_q8_d64", shared: 36864, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8Q8D64:     {symbol: "attn_decode_q8_q8_d64", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillF16F16D128: {symbol: "attn_prefill_f16_f16_d128", shared: 69376, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16F16D128:  {symbol: "attn_decode_f16_f16_d128", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillF16Q8D128:  {symbol: "attn_prefill_f16_q8_d128", shared: 69376, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeF16Q8D128:   {symbol: "attn_decode_f16_q8_d128", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillQ8F16D128:  {symbol: "attn_prefill_q8_f16_d128", shared: 70144, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8F16D128:   {symbol: "attn_decode_q8_f16_d128", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAttnPrefillQ8Q8D128:   {symbol: "attn_prefill_q8_q8_d128", shared: 70144, elastic: false, tolerance: "1e-3 of a row's largest value: powers (and values of q8_0) are rounded to f16 for the tensor cores, tiles of 64 are summed online", only: ""},
+	KernelAttnDecodeQ8Q8D128:    {symbol: "attn_decode_q8_q8_d128", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelAddF32:                {symbol: "add_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMulF32:                {symbol: "mul_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelSiluF32:               {symbol: "silu_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelSwigluF32:             {symbol: "swiglu_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelScaleF32:              {symbol: "scale_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelPermuteF32:            {symbol: "permute_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGatherRowsF32:         {symbol: "gather_rows_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelKvMove:                {symbol: "kv_move", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelBatchMatmulF32:        {symbol: "batch_matmul_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGemmBf16128x256:       {symbol: "gemm_bf16_128x256", shared: 196608, elastic: false, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf16128x128:       {symbol: "gemm_bf16_128x128", shared: 98304, elastic: false, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmBf1664x64:         {symbol: "gemm_bf16_64x64", shared: 49152, elastic: false, tolerance: "operands are rounded to bf16, 2^-9 each; about 2^-9 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x256:        {symbol: "gemm_f16_128x256", shared: 196608, elastic: false, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF16128x128:        {symbol: "gemm_f16_128x128", shared: 98304, elastic: false, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF1664x64:          {symbol: "gemm_f16_64x64", shared: 49152, elastic: false, tolerance: "activations are rounded to f16 with a power of two a row, 2^-12; about 2^-12 of a row's norm times the weights' norm", only: ""},
+	KernelGemmF32:               {symbol: "gemm_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ40:             {symbol: "expand_q4_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ41:             {symbol: "expand_q4_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ50:             {symbol: "expand_q5_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ51:             {symbol: "expand_q5_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ80:             {symbol: "expand_q8_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ4K:             {symbol: "expand_q4_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ5K:             {symbol: "expand_q5_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandQ6K:             {symbol: "expand_q6_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ40:         {symbol: "expand_tile_q4_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ41:         {symbol: "expand_tile_q4_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ50:         {symbol: "expand_tile_q5_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ51:         {symbol: "expand_tile_q5_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ80:         {symbol: "expand_tile_q8_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ4K:         {symbol: "expand_tile_q4_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ5K:         {symbol: "expand_tile_q5_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelExpandTileQ6K:         {symbol: "expand_tile_q6_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsF32:            {symbol: "getrows_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsF16:            {symbol: "getrows_f16", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsBf16:           {symbol: "getrows_bf16", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ40:            {symbol: "getrows_q4_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ41:            {symbol: "getrows_q4_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ50:            {symbol: "getrows_q5_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ51:            {symbol: "getrows_q5_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ80:            {symbol: "getrows_q8_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ4K:            {symbol: "getrows_q4_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ5K:            {symbol: "getrows_q5_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsQ6K:            {symbol: "getrows_q6_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ40:        {symbol: "getrows_tile_q4_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ41:        {symbol: "getrows_tile_q4_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ50:        {symbol: "getrows_tile_q5_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ51:        {symbol: "getrows_tile_q5_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ80:        {symbol: "getrows_tile_q8_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ4K:        {symbol: "getrows_tile_q4_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ5K:        {symbol: "getrows_tile_q5_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelGetrowsTileQ6K:        {symbol: "getrows_tile_q6_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ401:         {symbol: "matvec_raw_q4_0_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ408:         {symbol: "matvec_raw_q4_0_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ411:         {symbol: "matvec_raw_q4_1_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ418:         {symbol: "matvec_raw_q4_1_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ501:         {symbol: "matvec_raw_q5_0_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ508:         {symbol: "matvec_raw_q5_0_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ511:         {symbol: "matvec_raw_q5_1_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ518:         {symbol: "matvec_raw_q5_1_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ801:         {symbol: "matvec_raw_q8_0_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ808:         {symbol: "matvec_raw_q8_0_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ4K1:         {symbol: "matvec_raw_q4_k_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ4K8:         {symbol: "matvec_raw_q4_k_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ5K1:         {symbol: "matvec_raw_q5_k_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ5K8:         {symbol: "matvec_raw_q5_k_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ6K1:         {symbol: "matvec_raw_q6_k_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecRawQ6K8:         {symbol: "matvec_raw_q6_k_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF321:            {symbol: "matvec_f32_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF324:            {symbol: "matvec_f32_4", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF328:            {symbol: "matvec_f32_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF161:            {symbol: "matvec_f16_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF164:            {symbol: "matvec_f16_4", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecF168:            {symbol: "matvec_f16_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecBf161:           {symbol: "matvec_bf16_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecBf164:           {symbol: "matvec_bf16_4", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecBf168:           {symbol: "matvec_bf16_8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelMatvecMmaK8:           {symbol: "matvec_mma_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMma08:           {symbol: "matvec_mma_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ408:         {symbol: "matvec_mma_q4_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ408:   {symbol: "matvec_mma_swiglu_q4_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ418:         {symbol: "matvec_mma_q4_1_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ418:   {symbol: "matvec_mma_swiglu_q4_1_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ508:         {symbol: "matvec_mma_q5_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ508:   {symbol: "matvec_mma_swiglu_q5_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ518:         {symbol: "matvec_mma_q5_1_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ518:   {symbol: "matvec_mma_swiglu_q5_1_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ808:         {symbol: "matvec_mma_q8_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ808:   {symbol: "matvec_mma_swiglu_q8_0_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ4K8:         {symbol: "matvec_mma_q4_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ4K8:   {symbol: "matvec_mma_swiglu_q4_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ5K8:         {symbol: "matvec_mma_q5_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ5K8:   {symbol: "matvec_mma_swiglu_q5_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ6K8:         {symbol: "matvec_mma_q6_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ6K8:   {symbol: "matvec_mma_swiglu_q6_k_8", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaK16:          {symbol: "matvec_mma_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMma016:          {symbol: "matvec_mma_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ4016:        {symbol: "matvec_mma_q4_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ4016:  {symbol: "matvec_mma_swiglu_q4_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ4116:        {symbol: "matvec_mma_q4_1_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ4116:  {symbol: "matvec_mma_swiglu_q4_1_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ5016:        {symbol: "matvec_mma_q5_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ5016:  {symbol: "matvec_mma_swiglu_q5_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ5116:        {symbol: "matvec_mma_q5_1_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ5116:  {symbol: "matvec_mma_swiglu_q5_1_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ8016:        {symbol: "matvec_mma_q8_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ8016:  {symbol: "matvec_mma_swiglu_q8_0_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ4K16:        {symbol: "matvec_mma_q4_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ4K16:  {symbol: "matvec_mma_swiglu_q4_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ5K16:        {symbol: "matvec_mma_q5_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ5K16:  {symbol: "matvec_mma_swiglu_q5_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaQ6K16:        {symbol: "matvec_mma_q6_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecMmaSwigluQ6K16:  {symbol: "matvec_mma_swiglu_q6_k_16", shared: 232448, elastic: true, tolerance: "", only: ""},
+	KernelMatvecTileK1:          {symbol: "matvec_tile_k_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTile01:          {symbol: "matvec_tile_0_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ401:        {symbol: "matvec_tile_q4_0_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ401:      {symbol: "matvec_swiglu_q4_0_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ411:        {symbol: "matvec_tile_q4_1_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ411:      {symbol: "matvec_swiglu_q4_1_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ501:        {symbol: "matvec_tile_q5_0_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ501:      {symbol: "matvec_swiglu_q5_0_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ511:        {symbol: "matvec_tile_q5_1_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ511:      {symbol: "matvec_swiglu_q5_1_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ801:        {symbol: "matvec_tile_q8_0_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ801:      {symbol: "matvec_swiglu_q8_0_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ4K1:        {symbol: "matvec_tile_q4_k_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K1:      {symbol: "matvec_swiglu_q4_k_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ5K1:        {symbol: "matvec_tile_q5_k_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K1:      {symbol: "matvec_swiglu_q5_k_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ6K1:        {symbol: "matvec_tile_q6_k_1", shared: 34048, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K1:      {symbol: "matvec_swiglu_q6_k_1", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileK2:          {symbol: "matvec_tile_k_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTile02:          {symbol: "matvec_tile_0_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ402:        {symbol: "matvec_tile_q4_0_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ402:      {symbol: "matvec_swiglu_q4_0_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ412:        {symbol: "matvec_tile_q4_1_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ412:      {symbol: "matvec_swiglu_q4_1_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ502:        {symbol: "matvec_tile_q5_0_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ502:      {symbol: "matvec_swiglu_q5_0_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ512:        {symbol: "matvec_tile_q5_1_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ512:      {symbol: "matvec_swiglu_q5_1_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ802:        {symbol: "matvec_tile_q8_0_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ802:      {symbol: "matvec_swiglu_q8_0_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ4K2:        {symbol: "matvec_tile_q4_k_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ4K2:      {symbol: "matvec_swiglu_q4_k_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ5K2:        {symbol: "matvec_tile_q5_k_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ5K2:      {symbol: "matvec_swiglu_q5_k_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelMatvecTileQ6K2:        {symbol: "matvec_tile_q6_k_2", shared: 35328, elastic: false, tolerance: "", only: ""},
+	KernelMatvecSwigluQ6K2:      {symbol: "matvec_swiglu_q6_k_2", shared: 37888, elastic: false, tolerance: "", only: ""},
+	KernelRmsnormF32:            {symbol: "rmsnorm_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelHeadnormF32:           {symbol: "headnorm_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelSoftmaxF32:            {symbol: "softmax_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelQuantizeQ8:            {symbol: "quantize_q8", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelConvertBf16:           {symbol: "convert_bf16", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelSwigluConvertBf16:     {symbol: "swiglu_convert_bf16", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelConvertF16:            {symbol: "convert_f16", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ40:             {symbol: "repack_q4_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ41:             {symbol: "repack_q4_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ50:             {symbol: "repack_q5_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ51:             {symbol: "repack_q5_1", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ80:             {symbol: "repack_q8_0", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ4K:             {symbol: "repack_q4_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ5K:             {symbol: "repack_q5_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRepackQ6K:             {symbol: "repack_q6_k", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRopeTableF32:          {symbol: "rope_table_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelRopeF32:               {symbol: "rope_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelQkvRopeStoreF32:       {symbol: "qkv_rope_store_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelKvStoreF32:            {symbol: "kv_store_f32", shared: 0, elastic: false, tolerance: "", only: ""},
+	KernelSampleF32:             {symbol: "sample_f32", shared: 0, elastic: false, tolerance: "", only: ""},
 }
 
 // AttnParams: y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
@@ -584,7 +584,7 @@ type MatvecFloatParams struct {
 	YStride        int32
 }
 
-// MatvecTileParams: y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of up to 8 columns.
+// MatvecTileParams: y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of some columns.
 type MatvecTileParams struct {
 	Q8             cudart.Ptr    // const int8_t* [columns][k]
 	Records        cudart.Ptr    // const void* [columns][k/32]
@@ -600,13 +600,15 @@ type MatvecTileParams struct {
 	YStride        [3]int32
 	Segments       int32 // weights
 	K              int32
-	Columns        int32 // 1 to 8
+	Columns        int32 // as many as the kernel's name says at most, on tensor cores any number
 	Parts          int32 // partial sums of a row; 0: the launcher's rule for the first weight
-	Resident       int32 // set by the launcher: rounds whose activations are in shared memory at a time
-	Tiles          int32 // set by the launcher: of all weights
+	Resident       int32 // set by the launcher: rounds whose activations are in shared memory at a time; on tensor cores: groups in a warp's ring, 0: all
+	Tiles          int32 // set by the launcher: of all weights; on tensor cores: pairs of tiles
+	Span           int32 // set by the launcher, on tensor cores: parts that a warp adds up, 1 or 2
+	Units          int32 // set by the launcher, on tensor cores: pairs of tiles that a block has at a time
 }
 
-// MatvecSwigluParams: silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of up to 8 columns, in float32, rounded to 8 bits, or both.
+// MatvecSwigluParams: silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of some columns, in float32, rounded to 8 bits, or both.
 type MatvecSwigluParams struct {
 	Q8       cudart.Ptr    // const int8_t* [columns][k]
 	Records  cudart.Ptr    // const void* [columns][k/32]
@@ -618,10 +620,12 @@ type MatvecSwigluParams struct {
 	YRecords cudart.Ptr    // void* [columns][rows/32]
 	Rows     int32
 	K        int32
-	Columns  int32 // 1 to 8
+	Columns  int32 // as many as the kernel's name says at most, on tensor cores any number
 	YStride  int32 // in elements
 	Parts    int32 // partial sums of a row; 0: the launcher's rule
-	Resident int32 // set by the launcher: rounds whose activations are in shared memory at a time
+	Resident int32 // set by the launcher: rounds whose activations are in shared memory at a time; on tensor cores: groups in a warp's ring, 0: all
+	Span     int32 // set by the launcher, on tensor cores: parts that a warp adds up, 1 or 2
+	Units    int32 // set by the launcher, on tensor cores: tiles of gate and of up that a block has at a time, 1, 2 or 4
 	Type     int32 // of the weights; set by MatvecSwiglu, which counts bytes by it
 	_        int32
 }
@@ -925,7 +929,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.XStride)-60]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.ResidualStride)-64]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecFloatParams{}.YStride)-68]
-	_ = [1]struct{}{}[unsafe.Sizeof(MatvecTileParams{})-232]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecTileParams{})-240]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Q8)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Records)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Data)-16]
@@ -944,7 +948,9 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Parts)-220]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Resident)-224]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Tiles)-228]
-	_ = [1]struct{}{}[unsafe.Sizeof(MatvecSwigluParams{})-120]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Span)-232]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecTileParams{}.Units)-236]
+	_ = [1]struct{}{}[unsafe.Sizeof(MatvecSwigluParams{})-128]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Q8)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Records)-8]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Data)-16]
@@ -959,7 +965,9 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.YStride)-100]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Parts)-104]
 	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Resident)-108]
-	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Type)-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Span)-112]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Units)-116]
+	_ = [1]struct{}{}[unsafe.Offsetof(MatvecSwigluParams{}.Type)-120]
 	_ = [1]struct{}{}[unsafe.Sizeof(RmsNormParams{})-88]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.X)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(RmsNormParams{}.Residual)-8]
@@ -1950,6 +1958,330 @@ func (k *Kernels) MatvecBf168(q Queue, p *MatvecFloatParams) error {
 	return k.launch(q, KernelMatvecBf168, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
+// MatvecMmaK8 queues kernel matvec_mma_k_8.
+func (k *Kernels) MatvecMmaK8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaK8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaK8, err)
+	}
+	return k.launch(q, KernelMatvecMmaK8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMma08 queues kernel matvec_mma_0_8.
+func (k *Kernels) MatvecMma08(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMma08, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMma08, err)
+	}
+	return k.launch(q, KernelMatvecMma08, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ408 queues kernel matvec_mma_q4_0_8.
+func (k *Kernels) MatvecMmaQ408(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ408, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ408, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ408 queues kernel matvec_mma_swiglu_q4_0_8.
+func (k *Kernels) MatvecMmaSwigluQ408(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ408, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ408, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ418 queues kernel matvec_mma_q4_1_8.
+func (k *Kernels) MatvecMmaQ418(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ418, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ418, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ418 queues kernel matvec_mma_swiglu_q4_1_8.
+func (k *Kernels) MatvecMmaSwigluQ418(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ418, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ418, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ508 queues kernel matvec_mma_q5_0_8.
+func (k *Kernels) MatvecMmaQ508(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ508, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ508, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ508 queues kernel matvec_mma_swiglu_q5_0_8.
+func (k *Kernels) MatvecMmaSwigluQ508(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ508, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ508, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ518 queues kernel matvec_mma_q5_1_8.
+func (k *Kernels) MatvecMmaQ518(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ518, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ518, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ518 queues kernel matvec_mma_swiglu_q5_1_8.
+func (k *Kernels) MatvecMmaSwigluQ518(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ518, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ518, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ808 queues kernel matvec_mma_q8_0_8.
+func (k *Kernels) MatvecMmaQ808(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ808, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ808, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ808 queues kernel matvec_mma_swiglu_q8_0_8.
+func (k *Kernels) MatvecMmaSwigluQ808(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ808, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ808, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ4K8 queues kernel matvec_mma_q4_k_8.
+func (k *Kernels) MatvecMmaQ4K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ4K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ4K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ4K8 queues kernel matvec_mma_swiglu_q4_k_8.
+func (k *Kernels) MatvecMmaSwigluQ4K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ4K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ4K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ5K8 queues kernel matvec_mma_q5_k_8.
+func (k *Kernels) MatvecMmaQ5K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ5K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ5K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ5K8 queues kernel matvec_mma_swiglu_q5_k_8.
+func (k *Kernels) MatvecMmaSwigluQ5K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ5K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ5K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ6K8 queues kernel matvec_mma_q6_k_8.
+func (k *Kernels) MatvecMmaQ6K8(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ6K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ6K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ6K8 queues kernel matvec_mma_swiglu_q6_k_8.
+func (k *Kernels) MatvecMmaSwigluQ6K8(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ6K8, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ6K8, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaK16 queues kernel matvec_mma_k_16.
+func (k *Kernels) MatvecMmaK16(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaK16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaK16, err)
+	}
+	return k.launch(q, KernelMatvecMmaK16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMma016 queues kernel matvec_mma_0_16.
+func (k *Kernels) MatvecMma016(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMma016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMma016, err)
+	}
+	return k.launch(q, KernelMatvecMma016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ4016 queues kernel matvec_mma_q4_0_16.
+func (k *Kernels) MatvecMmaQ4016(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ4016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ4016, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ4016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ4016 queues kernel matvec_mma_swiglu_q4_0_16.
+func (k *Kernels) MatvecMmaSwigluQ4016(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ4016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ4016, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ4016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ4116 queues kernel matvec_mma_q4_1_16.
+func (k *Kernels) MatvecMmaQ4116(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ4116, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ4116, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ4116, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ4116 queues kernel matvec_mma_swiglu_q4_1_16.
+func (k *Kernels) MatvecMmaSwigluQ4116(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ4116, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ4116, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ4116, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ5016 queues kernel matvec_mma_q5_0_16.
+func (k *Kernels) MatvecMmaQ5016(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ5016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ5016, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ5016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ5016 queues kernel matvec_mma_swiglu_q5_0_16.
+func (k *Kernels) MatvecMmaSwigluQ5016(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ5016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ5016, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ5016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ5116 queues kernel matvec_mma_q5_1_16.
+func (k *Kernels) MatvecMmaQ5116(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ5116, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ5116, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ5116, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ5116 queues kernel matvec_mma_swiglu_q5_1_16.
+func (k *Kernels) MatvecMmaSwigluQ5116(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ5116, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ5116, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ5116, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ8016 queues kernel matvec_mma_q8_0_16.
+func (k *Kernels) MatvecMmaQ8016(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ8016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ8016, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ8016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ8016 queues kernel matvec_mma_swiglu_q8_0_16.
+func (k *Kernels) MatvecMmaSwigluQ8016(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ8016, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ8016, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ8016, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ4K16 queues kernel matvec_mma_q4_k_16.
+func (k *Kernels) MatvecMmaQ4K16(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ4K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ4K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ4K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ4K16 queues kernel matvec_mma_swiglu_q4_k_16.
+func (k *Kernels) MatvecMmaSwigluQ4K16(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ4K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ4K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ4K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ5K16 queues kernel matvec_mma_q5_k_16.
+func (k *Kernels) MatvecMmaQ5K16(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ5K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ5K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ5K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ5K16 queues kernel matvec_mma_swiglu_q5_k_16.
+func (k *Kernels) MatvecMmaSwigluQ5K16(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ5K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ5K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ5K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaQ6K16 queues kernel matvec_mma_q6_k_16.
+func (k *Kernels) MatvecMmaQ6K16(q Queue, p *MatvecTileParams) error {
+	cfg, err := p.config(KernelMatvecMmaQ6K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaQ6K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaQ6K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
+// MatvecMmaSwigluQ6K16 queues kernel matvec_mma_swiglu_q6_k_16.
+func (k *Kernels) MatvecMmaSwigluQ6K16(q Queue, p *MatvecSwigluParams) error {
+	cfg, err := p.config(KernelMatvecMmaSwigluQ6K16, &k.device)
+	if err != nil {
+		return refused(KernelMatvecMmaSwigluQ6K16, err)
+	}
+	return k.launch(q, KernelMatvecMmaSwigluQ6K16, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
+}
+
 // MatvecTileK1 queues kernel matvec_tile_k_1.
 func (k *Kernels) MatvecTileK1(q Queue, p *MatvecTileParams) error {
 	cfg, err := p.config(KernelMatvecTileK1, &k.device)
@@ -2272,330 +2604,6 @@ func (k *Kernels) MatvecSwigluQ6K2(q Queue, p *MatvecSwigluParams) error {
 		return refused(KernelMatvecSwigluQ6K2, err)
 	}
 	return k.launch(q, KernelMatvecSwigluQ6K2, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileK4 queues kernel matvec_tile_k_4.
-func (k *Kernels) MatvecTileK4(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileK4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileK4, err)
-	}
-	return k.launch(q, KernelMatvecTileK4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTile04 queues kernel matvec_tile_0_4.
-func (k *Kernels) MatvecTile04(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTile04, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTile04, err)
-	}
-	return k.launch(q, KernelMatvecTile04, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ404 queues kernel matvec_tile_q4_0_4.
-func (k *Kernels) MatvecTileQ404(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ404, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ404, err)
-	}
-	return k.launch(q, KernelMatvecTileQ404, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ404 queues kernel matvec_swiglu_q4_0_4.
-func (k *Kernels) MatvecSwigluQ404(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ404, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ404, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ404, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ414 queues kernel matvec_tile_q4_1_4.
-func (k *Kernels) MatvecTileQ414(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ414, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ414, err)
-	}
-	return k.launch(q, KernelMatvecTileQ414, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ414 queues kernel matvec_swiglu_q4_1_4.
-func (k *Kernels) MatvecSwigluQ414(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ414, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ414, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ414, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ504 queues kernel matvec_tile_q5_0_4.
-func (k *Kernels) MatvecTileQ504(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ504, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ504, err)
-	}
-	return k.launch(q, KernelMatvecTileQ504, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ504 queues kernel matvec_swiglu_q5_0_4.
-func (k *Kernels) MatvecSwigluQ504(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ504, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ504, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ504, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ514 queues kernel matvec_tile_q5_1_4.
-func (k *Kernels) MatvecTileQ514(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ514, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ514, err)
-	}
-	return k.launch(q, KernelMatvecTileQ514, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ514 queues kernel matvec_swiglu_q5_1_4.
-func (k *Kernels) MatvecSwigluQ514(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ514, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ514, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ514, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ804 queues kernel matvec_tile_q8_0_4.
-func (k *Kernels) MatvecTileQ804(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ804, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ804, err)
-	}
-	return k.launch(q, KernelMatvecTileQ804, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ804 queues kernel matvec_swiglu_q8_0_4.
-func (k *Kernels) MatvecSwigluQ804(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ804, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ804, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ804, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ4K4 queues kernel matvec_tile_q4_k_4.
-func (k *Kernels) MatvecTileQ4K4(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ4K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ4K4, err)
-	}
-	return k.launch(q, KernelMatvecTileQ4K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ4K4 queues kernel matvec_swiglu_q4_k_4.
-func (k *Kernels) MatvecSwigluQ4K4(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ4K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ4K4, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ4K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ5K4 queues kernel matvec_tile_q5_k_4.
-func (k *Kernels) MatvecTileQ5K4(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ5K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ5K4, err)
-	}
-	return k.launch(q, KernelMatvecTileQ5K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ5K4 queues kernel matvec_swiglu_q5_k_4.
-func (k *Kernels) MatvecSwigluQ5K4(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ5K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ5K4, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ5K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ6K4 queues kernel matvec_tile_q6_k_4.
-func (k *Kernels) MatvecTileQ6K4(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ6K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ6K4, err)
-	}
-	return k.launch(q, KernelMatvecTileQ6K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ6K4 queues kernel matvec_swiglu_q6_k_4.
-func (k *Kernels) MatvecSwigluQ6K4(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ6K4, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ6K4, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ6K4, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileK8 queues kernel matvec_tile_k_8.
-func (k *Kernels) MatvecTileK8(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileK8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileK8, err)
-	}
-	return k.launch(q, KernelMatvecTileK8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTile08 queues kernel matvec_tile_0_8.
-func (k *Kernels) MatvecTile08(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTile08, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTile08, err)
-	}
-	return k.launch(q, KernelMatvecTile08, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ408 queues kernel matvec_tile_q4_0_8.
-func (k *Kernels) MatvecTileQ408(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ408, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ408, err)
-	}
-	return k.launch(q, KernelMatvecTileQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ408 queues kernel matvec_swiglu_q4_0_8.
-func (k *Kernels) MatvecSwigluQ408(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ408, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ408, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ408, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ418 queues kernel matvec_tile_q4_1_8.
-func (k *Kernels) MatvecTileQ418(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ418, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ418, err)
-	}
-	return k.launch(q, KernelMatvecTileQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ418 queues kernel matvec_swiglu_q4_1_8.
-func (k *Kernels) MatvecSwigluQ418(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ418, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ418, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ418, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ508 queues kernel matvec_tile_q5_0_8.
-func (k *Kernels) MatvecTileQ508(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ508, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ508, err)
-	}
-	return k.launch(q, KernelMatvecTileQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ508 queues kernel matvec_swiglu_q5_0_8.
-func (k *Kernels) MatvecSwigluQ508(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ508, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ508, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ508, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ518 queues kernel matvec_tile_q5_1_8.
-func (k *Kernels) MatvecTileQ518(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ518, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ518, err)
-	}
-	return k.launch(q, KernelMatvecTileQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ518 queues kernel matvec_swiglu_q5_1_8.
-func (k *Kernels) MatvecSwigluQ518(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ518, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ518, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ518, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ808 queues kernel matvec_tile_q8_0_8.
-func (k *Kernels) MatvecTileQ808(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ808, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ808, err)
-	}
-	return k.launch(q, KernelMatvecTileQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ808 queues kernel matvec_swiglu_q8_0_8.
-func (k *Kernels) MatvecSwigluQ808(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ808, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ808, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ808, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ4K8 queues kernel matvec_tile_q4_k_8.
-func (k *Kernels) MatvecTileQ4K8(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ4K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ4K8, err)
-	}
-	return k.launch(q, KernelMatvecTileQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ4K8 queues kernel matvec_swiglu_q4_k_8.
-func (k *Kernels) MatvecSwigluQ4K8(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ4K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ4K8, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ4K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ5K8 queues kernel matvec_tile_q5_k_8.
-func (k *Kernels) MatvecTileQ5K8(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ5K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ5K8, err)
-	}
-	return k.launch(q, KernelMatvecTileQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ5K8 queues kernel matvec_swiglu_q5_k_8.
-func (k *Kernels) MatvecSwigluQ5K8(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ5K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ5K8, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ5K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecTileQ6K8 queues kernel matvec_tile_q6_k_8.
-func (k *Kernels) MatvecTileQ6K8(q Queue, p *MatvecTileParams) error {
-	cfg, err := p.config(KernelMatvecTileQ6K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecTileQ6K8, err)
-	}
-	return k.launch(q, KernelMatvecTileQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
-}
-
-// MatvecSwigluQ6K8 queues kernel matvec_swiglu_q6_k_8.
-func (k *Kernels) MatvecSwigluQ6K8(q Queue, p *MatvecSwigluParams) error {
-	cfg, err := p.config(KernelMatvecSwigluQ6K8, &k.device)
-	if err != nil {
-		return refused(KernelMatvecSwigluQ6K8, err)
-	}
-	return k.launch(q, KernelMatvecSwigluQ6K8, cfg, unsafe.Pointer(p), unsafe.Sizeof(*p), p.Bytes())
 }
 
 // RmsnormF32 queues kernel rmsnorm_f32.

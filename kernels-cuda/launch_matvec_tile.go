@@ -1,13 +1,17 @@
 package kernelscuda
 
-import "github.com/minfer-go/minfer/cudart"
+import (
+	"errors"
+	"math"
+
+	"github.com/minfer-go/minfer/cudart"
+)
 
 // Of cu/matvec_tile.cuh: warps of a block at most, bytes of a stage, bytes of stages that are kept for all rounds.
 const (
 	tileWarps   = 10
 	stageBytes  = 672
 	stagedBytes = 32 << 10
-	tileColumns = 8 // most columns
 )
 
 // tileLaunch is what both forms of the tiled product share: parts, rounds that are resident, and the launch of a block an item of work
@@ -25,7 +29,7 @@ func tileLaunch(id ID, dev *cudart.DeviceInfo, k, columns, items, slots int, par
 	if rounds*warps*n*stageBytes > stagedBytes {
 		*resident = 1
 	}
-	if registers := map[int]int{1: 96, 2: 104, 4: 160, 8: 168}[n]; persistent {
+	if registers := map[int]int{1: 96, 2: 104}[n]; persistent {
 		if fit := dev.Multiprocessors * max(1, 65536/(registers*32*warps)); items > 2*fit {
 			items = ceil(items, ceil(items, fit))
 		}
@@ -48,6 +52,9 @@ func (p *MatvecTileParams) config(id ID, dev *cudart.DeviceInfo) (cudart.LaunchC
 	}
 	if p.Parts == 0 {
 		p.Parts = int32(MatvecParts(int(p.Rows[0]), int(p.K)))
+	}
+	if n := mmaColumns(id); n > 0 {
+		return p.mmaConfig(n, dev)
 	}
 	return tileLaunch(id, dev, int(p.K), int(p.Columns), int(p.Tiles), 2, &p.Parts, &p.Resident, p.uniform())
 }
@@ -81,6 +88,9 @@ func (p *MatvecSwigluParams) config(id ID, dev *cudart.DeviceInfo) (cudart.Launc
 	if p.Parts == 0 {
 		p.Parts = int32(MatvecParts(int(p.Rows), int(p.K)))
 	}
+	if n := mmaColumns(id); n > 0 {
+		return p.mmaConfig(n, dev)
+	}
 	return tileLaunch(id, dev, int(p.K), int(p.Columns), ceil(int(p.Rows), 2*tileRows), 4, &p.Parts, &p.Resident, true)
 }
 
@@ -97,50 +107,67 @@ func (p *MatvecSwigluParams) Bytes() int64 {
 	return sum
 }
 
-type (
-	tileKernel   = func(*Kernels, Queue, *MatvecTileParams) error
-	swigluKernel = func(*Kernels, Queue, *MatvecSwigluParams) error
-)
-
-// Forms for up to 1, 2, 4 and 8 columns.
-var (
-	tileForms = map[int32][4]tileKernel{
-		Q4_0: {(*Kernels).MatvecTileQ401, (*Kernels).MatvecTileQ402, (*Kernels).MatvecTileQ404, (*Kernels).MatvecTileQ408},
-		Q4_1: {(*Kernels).MatvecTileQ411, (*Kernels).MatvecTileQ412, (*Kernels).MatvecTileQ414, (*Kernels).MatvecTileQ418},
-		Q5_0: {(*Kernels).MatvecTileQ501, (*Kernels).MatvecTileQ502, (*Kernels).MatvecTileQ504, (*Kernels).MatvecTileQ508},
-		Q5_1: {(*Kernels).MatvecTileQ511, (*Kernels).MatvecTileQ512, (*Kernels).MatvecTileQ514, (*Kernels).MatvecTileQ518},
-		Q8_0: {(*Kernels).MatvecTileQ801, (*Kernels).MatvecTileQ802, (*Kernels).MatvecTileQ804, (*Kernels).MatvecTileQ808},
-		Q4_K: {(*Kernels).MatvecTileQ4K1, (*Kernels).MatvecTileQ4K2, (*Kernels).MatvecTileQ4K4, (*Kernels).MatvecTileQ4K8},
-		Q5_K: {(*Kernels).MatvecTileQ5K1, (*Kernels).MatvecTileQ5K2, (*Kernels).MatvecTileQ5K4, (*Kernels).MatvecTileQ5K8},
-		Q6_K: {(*Kernels).MatvecTileQ6K1, (*Kernels).MatvecTileQ6K2, (*Kernels).MatvecTileQ6K4, (*Kernels).MatvecTileQ6K8},
-	}
-	mixedSuper  = [4]tileKernel{(*Kernels).MatvecTileK1, (*Kernels).MatvecTileK2, (*Kernels).MatvecTileK4, (*Kernels).MatvecTileK8}
-	mixedBlocks = [4]tileKernel{(*Kernels).MatvecTile01, (*Kernels).MatvecTile02, (*Kernels).MatvecTile04, (*Kernels).MatvecTile08}
-	swigluForms = map[int32][4]swigluKernel{
-		Q4_0: {(*Kernels).MatvecSwigluQ401, (*Kernels).MatvecSwigluQ402, (*Kernels).MatvecSwigluQ404, (*Kernels).MatvecSwigluQ408},
-		Q4_1: {(*Kernels).MatvecSwigluQ411, (*Kernels).MatvecSwigluQ412, (*Kernels).MatvecSwigluQ414, (*Kernels).MatvecSwigluQ418},
-		Q5_0: {(*Kernels).MatvecSwigluQ501, (*Kernels).MatvecSwigluQ502, (*Kernels).MatvecSwigluQ504, (*Kernels).MatvecSwigluQ508},
-		Q5_1: {(*Kernels).MatvecSwigluQ511, (*Kernels).MatvecSwigluQ512, (*Kernels).MatvecSwigluQ514, (*Kernels).MatvecSwigluQ518},
-		Q8_0: {(*Kernels).MatvecSwigluQ801, (*Kernels).MatvecSwigluQ802, (*Kernels).MatvecSwigluQ804, (*Kernels).MatvecSwigluQ808},
-		Q4_K: {(*Kernels).MatvecSwigluQ4K1, (*Kernels).MatvecSwigluQ4K2, (*Kernels).MatvecSwigluQ4K4, (*Kernels).MatvecSwigluQ4K8},
-		Q5_K: {(*Kernels).MatvecSwigluQ5K1, (*Kernels).MatvecSwigluQ5K2, (*Kernels).MatvecSwigluQ5K4, (*Kernels).MatvecSwigluQ5K8},
-		Q6_K: {(*Kernels).MatvecSwigluQ6K1, (*Kernels).MatvecSwigluQ6K2, (*Kernels).MatvecSwigluQ6K4, (*Kernels).MatvecSwigluQ6K8},
-	}
-)
-
-// formFor is the index of the form for so many columns, 1 to 8.
-func formFor(columns int32) int {
-	form := 0
-	for n := int32(1); n < columns; n *= 2 {
-		form++
-	}
-	return form
+// A form is a kernel and the most columns that it is for.
+type form[P any] struct {
+	upTo   int32
+	launch func(*Kernels, Queue, *P) error
 }
+
+type forms[P any] []form[P]
+
+// launch takes the first form for so many columns, or where the device has too little shared memory for it those before, in turn; slice(first, n) is
+// the product of n columns alone.
+func (f forms[P]) launch(k *Kernels, q Queue, columns int32, slice func(first, n int32) P) error {
+	at := 0
+	for columns > f[at].upTo {
+		at++
+	}
+	for ; ; at-- {
+		var err error
+		for first, step := int32(0), min(columns, f[at].upTo); first < columns && err == nil; first += step {
+			p := slice(first, min(step, columns-first))
+			err = f[at].launch(k, q, &p)
+		}
+		if at == 0 || !errors.Is(err, errRoom) {
+			return err
+		}
+	}
+}
+
+// dotOrMma lists forms by dot products for one and two columns and on tensor cores for more, where those are faster.
+func dotOrMma[P any](one, two, eight, more func(*Kernels, Queue, *P) error) forms[P] {
+	return forms[P]{{1, one}, {2, two}, {8, eight}, {math.MaxInt32, more}}
+}
+
+var (
+	tileForms = map[int32]forms[MatvecTileParams]{
+		Q4_0: dotOrMma((*Kernels).MatvecTileQ401, (*Kernels).MatvecTileQ402, (*Kernels).MatvecMmaQ408, (*Kernels).MatvecMmaQ4016),
+		Q4_1: dotOrMma((*Kernels).MatvecTileQ411, (*Kernels).MatvecTileQ412, (*Kernels).MatvecMmaQ418, (*Kernels).MatvecMmaQ4116),
+		Q5_0: dotOrMma((*Kernels).MatvecTileQ501, (*Kernels).MatvecTileQ502, (*Kernels).MatvecMmaQ508, (*Kernels).MatvecMmaQ5016),
+		Q5_1: dotOrMma((*Kernels).MatvecTileQ511, (*Kernels).MatvecTileQ512, (*Kernels).MatvecMmaQ518, (*Kernels).MatvecMmaQ5116),
+		Q8_0: dotOrMma((*Kernels).MatvecTileQ801, (*Kernels).MatvecTileQ802, (*Kernels).MatvecMmaQ808, (*Kernels).MatvecMmaQ8016),
+		Q4_K: dotOrMma((*Kernels).MatvecTileQ4K1, (*Kernels).MatvecTileQ4K2, (*Kernels).MatvecMmaQ4K8, (*Kernels).MatvecMmaQ4K16),
+		Q5_K: dotOrMma((*Kernels).MatvecTileQ5K1, (*Kernels).MatvecTileQ5K2, (*Kernels).MatvecMmaQ5K8, (*Kernels).MatvecMmaQ5K16),
+		Q6_K: dotOrMma((*Kernels).MatvecTileQ6K1, (*Kernels).MatvecTileQ6K2, (*Kernels).MatvecMmaQ6K8, (*Kernels).MatvecMmaQ6K16),
+	}
+	mixedSuper  = dotOrMma((*Kernels).MatvecTileK1, (*Kernels).MatvecTileK2, (*Kernels).MatvecMmaK8, (*Kernels).MatvecMmaK16)
+	mixedBlocks = dotOrMma((*Kernels).MatvecTile01, (*Kernels).MatvecTile02, (*Kernels).MatvecMma08, (*Kernels).MatvecMma016)
+	swigluForms = map[int32]forms[MatvecSwigluParams]{
+		Q4_0: dotOrMma((*Kernels).MatvecSwigluQ401, (*Kernels).MatvecSwigluQ402, (*Kernels).MatvecMmaSwigluQ408, (*Kernels).MatvecMmaSwigluQ4016),
+		Q4_1: dotOrMma((*Kernels).MatvecSwigluQ411, (*Kernels).MatvecSwigluQ412, (*Kernels).MatvecMmaSwigluQ418, (*Kernels).MatvecMmaSwigluQ4116),
+		Q5_0: dotOrMma((*Kernels).MatvecSwigluQ501, (*Kernels).MatvecSwigluQ502, (*Kernels).MatvecMmaSwigluQ508, (*Kernels).MatvecMmaSwigluQ5016),
+		Q5_1: dotOrMma((*Kernels).MatvecSwigluQ511, (*Kernels).MatvecSwigluQ512, (*Kernels).MatvecMmaSwigluQ518, (*Kernels).MatvecMmaSwigluQ5116),
+		Q8_0: dotOrMma((*Kernels).MatvecSwigluQ801, (*Kernels).MatvecSwigluQ802, (*Kernels).MatvecMmaSwigluQ808, (*Kernels).MatvecMmaSwigluQ8016),
+		Q4_K: dotOrMma((*Kernels).MatvecSwigluQ4K1, (*Kernels).MatvecSwigluQ4K2, (*Kernels).MatvecMmaSwigluQ4K8, (*Kernels).MatvecMmaSwigluQ4K16),
+		Q5_K: dotOrMma((*Kernels).MatvecSwigluQ5K1, (*Kernels).MatvecSwigluQ5K2, (*Kernels).MatvecMmaSwigluQ5K8, (*Kernels).MatvecMmaSwigluQ5K16),
+		Q6_K: dotOrMma((*Kernels).MatvecSwigluQ6K1, (*Kernels).MatvecSwigluQ6K2, (*Kernels).MatvecMmaSwigluQ6K8, (*Kernels).MatvecMmaSwigluQ6K16),
+	}
+)
 
 // Stackable reports whether one launch of MatvecTile can serve weights of these types.
 func Stackable(types ...int32) bool { return len(types) <= 3 && stacked(types) != nil }
 
-func stacked(types []int32) *[4]tileKernel {
+func stacked(types []int32) forms[MatvecTileParams] {
 	same, super, blocks := true, true, true
 	for _, t := range types {
 		same = same && t == types[0]
@@ -151,20 +178,17 @@ func stacked(types []int32) *[4]tileKernel {
 	case len(types) == 0:
 		return nil
 	case same:
-		if forms, ok := tileForms[types[0]]; ok {
-			return &forms
-		}
-		return nil
+		return tileForms[types[0]]
 	case super:
-		return &mixedSuper
+		return mixedSuper
 	case blocks:
-		return &mixedBlocks
+		return mixedBlocks
 	}
 	return nil
 }
 
-// MatvecTile queues y = w*x + bias + residual for up to 3 weights in layout tile16 whose types are Stackable. More than 8 columns are launches of
-// 8 at a time.
+// MatvecTile queues y = w*x + bias + residual for up to 3 weights in layout tile16 whose types are Stackable, whatever the number of columns:
+// few by dot products, more on tensor cores, with the same bits.
 func (k *Kernels) MatvecTile(q Queue, p *MatvecTileParams) error {
 	if p.Segments < 1 || p.Segments > 3 {
 		return shape("%d weights", p.Segments)
@@ -173,9 +197,9 @@ func (k *Kernels) MatvecTile(q Queue, p *MatvecTileParams) error {
 	if forms == nil {
 		return shape("one product of weight types %v", p.Type[:p.Segments])
 	}
-	for first := int32(0); first < p.Columns; first += tileColumns {
+	return forms.launch(k, q, p.Columns, func(first, n int32) MatvecTileParams {
 		part := *p
-		part.Columns = min(p.Columns-first, tileColumns)
+		part.Columns = n
 		part.Q8 += cudart.Ptr(int64(first) * int64(p.K))
 		part.Records += cudart.Ptr(int64(first) * int64(p.K/chunkLen) * 8)
 		for s := range p.Segments {
@@ -184,23 +208,19 @@ func (k *Kernels) MatvecTile(q Queue, p *MatvecTileParams) error {
 				part.Residual[s] += cudart.Ptr(4 * int64(first) * int64(p.ResidualStride[s]))
 			}
 		}
-		if err := forms[formFor(part.Columns)](k, q, &part); err != nil {
-			return err
-		}
-	}
-	return nil
+		return part
+	})
 }
 
-// MatvecSwiglu queues silu(gate*x) * (up*x) for weights of type t in layout tile16. More than 8 columns are launches of 8 at a time.
+// MatvecSwiglu queues silu(gate*x) * (up*x) for weights of type t in layout tile16, likewise.
 func (k *Kernels) MatvecSwiglu(q Queue, t int32, p *MatvecSwigluParams) error {
 	forms, ok := swigluForms[t]
 	if !ok {
 		return shape("a product of 8-bit activations with weight type %d", t)
 	}
-	for first := int32(0); first < p.Columns; first += tileColumns {
+	return forms.launch(k, q, p.Columns, func(first, n int32) MatvecSwigluParams {
 		part := *p
-		part.Type = t
-		part.Columns = min(p.Columns-first, tileColumns)
+		part.Type, part.Columns = t, n
 		part.Q8 += cudart.Ptr(int64(first) * int64(p.K))
 		part.Records += cudart.Ptr(int64(first) * int64(p.K/chunkLen) * 8)
 		if p.Y != 0 {
@@ -210,9 +230,6 @@ func (k *Kernels) MatvecSwiglu(q Queue, t int32, p *MatvecSwigluParams) error {
 			part.Y8 += cudart.Ptr(int64(first) * int64(p.Rows))
 			part.YRecords += cudart.Ptr(int64(first) * int64(p.Rows/chunkLen) * 8)
 		}
-		if err := forms[formFor(part.Columns)](k, q, &part); err != nil {
-			return err
-		}
-	}
-	return nil
+		return part
+	})
 }

@@ -44,12 +44,16 @@ func (k *Kernels) resolve(b *cudart.Bound) error {
 		if err != nil {
 			return fmt.Errorf("kernelscuda: %s: %w", d.symbol, err)
 		}
-		if d.shared > staticLimit {
-			if err := kernel.SetSharedLimit(b, d.shared); errors.Is(err, cudart.ErrUnsupported) {
+		shared := d.shared
+		if d.elastic {
+			shared = min(shared, k.device.SharedPerBlockOptin)
+		}
+		if shared > staticLimit {
+			if err := kernel.SetSharedLimit(b, shared); errors.Is(err, cudart.ErrUnsupported) {
 				k.why[id] = fmt.Errorf("kernelscuda: %s: %w: %w", d.symbol, ErrUnavailable, err)
 				continue
 			} else if err != nil {
-				return fmt.Errorf("kernelscuda: %s: %d bytes of shared memory: %w", d.symbol, d.shared, err)
+				return fmt.Errorf("kernelscuda: %s: %d bytes of shared memory: %w", d.symbol, shared, err)
 			}
 		}
 		k.kernels[id] = kernel

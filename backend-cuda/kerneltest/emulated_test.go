@@ -23,7 +23,7 @@ import (
 // kernelsDir has the kernels' sources and, under _emu, the emulator that runs them on the CPU.
 const kernelsDir = "../../kernels-cuda"
 
-var emulatedFiles = []string{"quantize", "getrows", "repack", "gemm", "gemm_f32", "gemm_expand", "matvec_raw", "matvec_float", "matvec_tile", "matvec_swiglu"}
+var emulatedFiles = []string{"quantize", "getrows", "repack", "gemm", "gemm_f32", "gemm_expand", "matvec_raw", "matvec_float", "matvec_tile", "matvec_swiglu", "matvec_mma", "matvec_mma_swiglu"}
 
 // TestEmulated runs the cases of small shapes with the kernels' sources on the CPU: arithmetic and indexing, on machines
 // without a device. Speed, and what threads do to each other, are for TestKernels.
@@ -42,7 +42,7 @@ func TestEmulated(t *testing.T) {
 	require.NoError(t, err)
 	var k *kernelscuda.Kernels
 	require.NoError(t, ctx.Do(func(b *cudart.Bound) (err error) { k, err = kernelscuda.Load(b, []byte("emulated")); return err }))
-	small = true
+	small, columns = true, 19
 	for _, name := range groupNames() {
 		for _, c := range groups()[name] {
 			t.Run(c.name, func(t *testing.T) { require.NoError(t, onRig(ctx, k, c.run)) })

@@ -13,9 +13,9 @@ var small bool
 // counts are the numbers of columns that cases go through.
 func counts() []int {
 	if small {
-		return []int{1, 2, 3, 8, columns}
+		return []int{1, 2, 3, 8, 9, columns}
 	}
-	return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, columns}
+	return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 24, 32, 33, 64, columns}
 }
 
 // groups lists the cases, by the kernels that share a process.
@@ -24,7 +24,7 @@ func groups() map[string][]testCase {
 	for _, t := range quantised {
 		name := strings.ToLower(t.String())
 		for _, s := range shapes(t) {
-			if small && s[0]*s[1] > 1<<17 {
+			if small && s[0]*s[1] > 1<<20 {
 				continue
 			}
 			g[name] = append(g[name], productCase(t, s[0], s[1]))
@@ -33,7 +33,7 @@ func groups() map[string][]testCase {
 			}
 		}
 		for _, s := range [][2]int{{32, 256}, {64, 1536}, {96, 3584}, {48, 2560}, {7, 512}, {8224, 1280}} {
-			if small && s[0]*s[1] > 1<<17 {
+			if small && s[0]*s[1] > 1<<20 {
 				continue
 			}
 			g[name] = append(g[name], swigluCase(t, s[0], s[1]))

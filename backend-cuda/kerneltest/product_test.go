@@ -10,8 +10,8 @@ import (
 	"github.com/minfer-go/minfer/quant"
 )
 
-// columns is more than the most columns of one launch.
-const columns = 11
+// columns is the most that cases multiply by: more than what a block takes, several times.
+var columns = 65
 
 // roundingError is how far a product may be from float64's: float32 rounding of sums of up to some hundred terms, in
 // parts of the terms' magnitudes.
@@ -288,6 +288,7 @@ func swigluCase(t quant.Type, rows, k int) testCase {
 			want[i] = g / (1 + math.Exp(-g)) * float64(ys[1][i])
 			magnitude[i] = math.Abs(want[i]) + 1e-20 // exp(-gate) may overflow
 		}
+		var before []float32 // of fewer columns
 		for _, n := range counts() {
 			var bufs [3]buffer
 			for i, size := range []int{4 * n * rows, n * rows, n * rows / 32 * 8} {
@@ -312,6 +313,10 @@ func swigluCase(t quant.Type, rows, k int) testCase {
 			if err := near(got, rows, want, magnitude, rows, n, 1e-6); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
+			if err := same(what+" against fewer", bits(got[:len(before)]), bits(before)); err != nil {
+				return err
+			}
+			before = got
 			if rows%32 != 0 {
 				continue
 			}

@@ -51,7 +51,7 @@ func (m *manifest) goSource() ([]byte, error) {
 	fmt.Fprint(b, "\t// NumKernels is how many there are.\n\tNumKernels\n)\n\n")
 	fmt.Fprint(b, "var table = [NumKernels]descriptor{\n")
 	for _, k := range m.kernels {
-		fmt.Fprintf(b, "\tKernel%s: {symbol: %q, shared: %d, tolerance: %q, only: %q},\n", camel(k.Symbol), k.Symbol, k.Shared, k.Tolerance, k.Only)
+		fmt.Fprintf(b, "\tKernel%s: {symbol: %q, shared: %d, elastic: %t, tolerance: %q, only: %q},\n", camel(k.Symbol), k.Symbol, k.Shared, k.Elastic, k.Tolerance, k.Only)
 	}
 	fmt.Fprint(b, "}\n")
 	for _, s := range m.structs {

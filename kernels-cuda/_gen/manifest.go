@@ -38,6 +38,9 @@ type Kernel struct {
 	// kernel where the device doesn't have it.
 	Shared int
 
+	// Elastic says that the launcher makes do with what shared memory the device has: Load opts in to Shared or to that.
+	Elastic bool
+
 	// Hot kernels are held to Registers at most and may not spill (make ci). The limit holds for each architecture.
 	Hot       bool
 	Registers int

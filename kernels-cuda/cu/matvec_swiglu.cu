@@ -1,5 +1,5 @@
 // kernel                  inputs                                             result                       launch                        moves
-// matvec_swiglu_TYPE_N    gate and up [rows, k] TYPE, layout tile16;         y [columns, rows] f32 of     N = 1, 2, 4, 8: most columns. weights, q8 and
+// matvec_swiglu_TYPE_N    gate and up [rows, k] TYPE, layout tile16;         y [columns, rows] f32 of     N = 1, 2: most columns.       weights, q8 and
 //                         q8 [columns][k], records [columns][k/32]           silu(gate*x) * (up*x), or    16*parts threads; a block     records, y or y8
 //                                                                            null; y8 [columns][rows],    walks over runs of 32 rows    once
 //                                                                            y_records, or null
@@ -59,9 +59,7 @@ __device__ __forceinline__ void swiglu(const MatvecSwigluParams& p) {
     extern "C" __global__ void __maxnreg__(TILE_REGISTERS(registers)) matvec_swiglu_##name##_##n(const MatvecSwigluParams p) { matvec::swiglu<quant::type, n>(p); }
 #define MATVEC_SWIGLUS(name, type, one, two)                                                                          \
     MATVEC_SWIGLU(name, type, 1, one)                                                                                 \
-    MATVEC_SWIGLU(name, type, 2, two)                                                                                 \
-    MATVEC_SWIGLU(name, type, 4, 160)                                                                                 \
-    MATVEC_SWIGLU(name, type, 8, 168)
+    MATVEC_SWIGLU(name, type, 2, two)
 
 MATVEC_SWIGLUS(q4_0, Q4_0, 88, 104)
 MATVEC_SWIGLUS(q4_1, Q4_1, 88, 104)

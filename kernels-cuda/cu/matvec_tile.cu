@@ -1,5 +1,5 @@
 // kernel                 inputs                                             result           launch                          moves
-// matvec_tile_TYPE_N     up to 3 weights [rows, k] TYPE, layout tile16,     y [columns,      N = 1, 2, 4, 8: most columns.   weights, q8 and
+// matvec_tile_TYPE_N     up to 3 weights [rows, k] TYPE, layout tile16,     y [columns,      N = 1, 2: most columns.         weights, q8 and
 //                        with bias and residual or null each; q8            rows] f32 of     16*parts threads; blocks walk   records, y, biases,
 //                        [columns][k], records [columns][k/32]              each weight      over tiles of 16 rows           residuals once
 // matvec_tile_k_N        the same, each weight of its own TYPE among Q4_K, Q5_K, Q6_K        a block a tile
@@ -72,9 +72,7 @@ __device__ __forceinline__ void tiles(const MatvecTileParams& p) {
     }
 #define MATVEC_TILES(name, type, one, two)                                                                            \
     MATVEC_TILE(name, type, 1, one)                                                                                   \
-    MATVEC_TILE(name, type, 2, two)                                                                                   \
-    MATVEC_TILE(name, type, 4, 160)                                                                                   \
-    MATVEC_TILE(name, type, 8, 168)
+    MATVEC_TILE(name, type, 2, two)
 
 MATVEC_TILES(q4_0, Q4_0, 88, 104)
 MATVEC_TILES(q4_1, Q4_1, 88, 104)
@@ -105,5 +103,3 @@ MATVEC_TILES(q6_k, Q6_K, 96, 104)
 
 MATVEC_MIXED(1, 120)
 MATVEC_MIXED(2, 136)
-MATVEC_MIXED(4, 160)
-MATVEC_MIXED(8, 168)

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // An entry point of this name tells Load that the image was built from this manifest.
-#define MINFER_KERNELS_ABI minfer_kernels_abi_84717a33a4776c2d
+#define MINFER_KERNELS_ABI minfer_kernels_abi_72d6d8b783e76d43
 
 // y[r,h] = sum_j softmax_j(scale * q[r,h]·k[cell(j),h/group]) v[cell(j),h/group] over positions j < lengths[r] of the row's sequence.
 // Strides of rows in elements, of cells in bytes. Rows of length 0 give zeros.
@@ -341,7 +341,7 @@ static_assert(offsetof(MatvecFloatParams, x_stride) == 60, "offset");
 static_assert(offsetof(MatvecFloatParams, residual_stride) == 64, "offset");
 static_assert(offsetof(MatvecFloatParams, y_stride) == 68, "offset");
 
-// y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of up to 8 columns.
+// y = w*x + bias + residual for up to 3 quantised weights [rows, k] in layout tile16 and 8-bit activations of some columns.
 struct MatvecTileParams {
     const int8_t* q8; // [columns][k]
     const void* records; // [columns][k/32]
@@ -357,12 +357,14 @@ struct MatvecTileParams {
     int32_t y_stride[3];
     int32_t segments; // weights
     int32_t k;
-    int32_t columns; // 1 to 8
+    int32_t columns; // as many as the kernel's name says at most, on tensor cores any number
     int32_t parts; // partial sums of a row; 0: the launcher's rule for the first weight
-    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time
-    int32_t tiles; // set by the launcher: of all weights
+    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time; on tensor cores: groups in a warp's ring, 0: all
+    int32_t tiles; // set by the launcher: of all weights; on tensor cores: pairs of tiles
+    int32_t span; // set by the launcher, on tensor cores: parts that a warp adds up, 1 or 2
+    int32_t units; // set by the launcher, on tensor cores: pairs of tiles that a block has at a time
 };
-static_assert(sizeof(MatvecTileParams) == 232, "size");
+static_assert(sizeof(MatvecTileParams) == 240, "size");
 static_assert(offsetof(MatvecTileParams, q8) == 0, "offset");
 static_assert(offsetof(MatvecTileParams, records) == 8, "offset");
 static_assert(offsetof(MatvecTileParams, data) == 16, "offset");
@@ -381,8 +383,10 @@ static_assert(offsetof(MatvecTileParams, columns) == 216, "offset");
 static_assert(offsetof(MatvecTileParams, parts) == 220, "offset");
 static_assert(offsetof(MatvecTileParams, resident) == 224, "offset");
 static_assert(offsetof(MatvecTileParams, tiles) == 228, "offset");
+static_assert(offsetof(MatvecTileParams, span) == 232, "offset");
+static_assert(offsetof(MatvecTileParams, units) == 236, "offset");
 
-// silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of up to 8 columns, in float32, rounded to 8 bits, or both.
+// silu(gate*x) * (up*x) for two quantised weights [rows, k] of one type in layout tile16 and 8-bit activations of some columns, in float32, rounded to 8 bits, or both.
 struct MatvecSwigluParams {
     const int8_t* q8; // [columns][k]
     const void* records; // [columns][k/32]
@@ -394,14 +398,16 @@ struct MatvecSwigluParams {
     void* y_records; // [columns][rows/32]
     int32_t rows;
     int32_t k;
-    int32_t columns; // 1 to 8
+    int32_t columns; // as many as the kernel's name says at most, on tensor cores any number
     int32_t y_stride; // in elements
     int32_t parts; // partial sums of a row; 0: the launcher's rule
-    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time
+    int32_t resident; // set by the launcher: rounds whose activations are in shared memory at a time; on tensor cores: groups in a warp's ring, 0: all
+    int32_t span; // set by the launcher, on tensor cores: parts that a warp adds up, 1 or 2
+    int32_t units; // set by the launcher, on tensor cores: tiles of gate and of up that a block has at a time, 1, 2 or 4
     int32_t type; // of the weights; set by MatvecSwiglu, which counts bytes by it
     int32_t padding;
 };
-static_assert(sizeof(MatvecSwigluParams) == 120, "size");
+static_assert(sizeof(MatvecSwigluParams) == 128, "size");
 static_assert(offsetof(MatvecSwigluParams, q8) == 0, "offset");
 static_assert(offsetof(MatvecSwigluParams, records) == 8, "offset");
 static_assert(offsetof(MatvecSwigluParams, data) == 16, "offset");
@@ -416,8 +422,10 @@ static_assert(offsetof(MatvecSwigluParams, columns) == 96, "offset");
 static_assert(offsetof(MatvecSwigluParams, y_stride) == 100, "offset");
 static_assert(offsetof(MatvecSwigluParams, parts) == 104, "offset");
 static_assert(offsetof(MatvecSwigluParams, resident) == 108, "offset");
-static_assert(offsetof(MatvecSwigluParams, type) == 112, "offset");
-static_assert(offsetof(MatvecSwigluParams, padding) == 116, "offset");
+static_assert(offsetof(MatvecSwigluParams, span) == 112, "offset");
+static_assert(offsetof(MatvecSwigluParams, units) == 116, "offset");
+static_assert(offsetof(MatvecSwigluParams, type) == 120, "offset");
+static_assert(offsetof(MatvecSwigluParams, padding) == 124, "offset");
 
 // s = x + residual; y = s / sqrt(mean(s²) + eps) * w over rows of width, and y rounded to 8 bits. Strides in elements.
 struct RmsNormParams {
