@@ -111,7 +111,9 @@ func stepOf(e *graph.Executor, build func(graph.Params) (*graph.Graph, error), l
 		switch in {
 		case graph.InCells:
 			for i := range vals {
-				vals[i] = int32(i)
+				if vals[i] = int32(i); i >= p.Cells {
+					vals[i] = -1
+				}
 			}
 		case graph.InLengths:
 			copy(vals, lengths)

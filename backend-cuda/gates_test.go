@@ -17,7 +17,7 @@ import (
 	"github.com/minfer-go/minfer/kernels-cuda/kernelstest"
 )
 
-// seen is what a backend asked of the fake driver while it ran four prompts of 40 rows and four decode steps.
+// seen is what a backend asked of the fake driver while it ran four prompts of 65 rows and four decode steps.
 type seen struct {
 	kernels map[string]int // runs of each
 	calls   map[string]int
@@ -49,7 +49,7 @@ func watch(t *testing.T, o Options) (s seen) {
 	e, err := graph.NewExecutor([]graph.Backend{b}, smallKV, graph.Options{})
 	require.NoError(t, err)
 	for range 4 {
-		require.NoError(t, step(e, build, 40))
+		require.NoError(t, step(e, build, 65))
 	}
 	s.prompts = b.Stats()
 	for range 4 {
@@ -69,7 +69,7 @@ func TestGates(t *testing.T) {
 	assert.EqualValues(t, 1, plain.prompts.Captured)
 	assert.EqualValues(t, 2, plain.stats.Captured)
 	assert.Equal(t, []int{sys.CaptureThreadLocal, sys.CaptureThreadLocal}, plain.modes)
-	assert.True(t, plain.ran("gemm_") && plain.ran("attn_prefill_") && plain.ran("expand_"), "a prompt of 40 rows uses tensor cores")
+	assert.True(t, plain.ran("gemm_") && plain.ran("attn_prefill_") && plain.ran("expand_"), "a prompt of 65 rows uses tensor cores")
 	assert.Positive(t, plain.calls["FuncLoad"])
 	assert.True(t, plain.ran("repack_") && plain.ran("matvec_tile"), "tiles")
 	assert.Nil(t, plain.profile)

@@ -88,9 +88,22 @@ func (s *staging) turn(b *cudart.Bound, stream *cudart.Stream) error {
 	return nil
 }
 
-// toHost waits for all queued work and brings bytes back: parts of them arrive while others are copied on to dst.
+// toHost waits for all queued work and brings bytes back; of many, parts arrive while others are copied on to dst.
 func (s *staging) toHost(b *cudart.Bound, stream *cudart.Stream, dst []byte, src cudart.Ptr, what string) error {
 	total := int64(len(dst))
+	if total <= stagingBytes {
+		if total == 0 {
+			return nil
+		}
+		if err := b.CopyToHost(stream, s.read, 0, src, total); err != nil {
+			return err
+		}
+		if err := stream.Wait(b, s.deadline, what); err != nil {
+			return err
+		}
+		copy(dst, s.read.Bytes())
+		return nil
+	}
 	queue := func(slot int, at int64) error {
 		if at >= total {
 			return nil
