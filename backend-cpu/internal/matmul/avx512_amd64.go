@@ -4,50 +4,77 @@
 
 package matmul
 
-// tileVx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx8 computes the product of 16 weight rows and times 8 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVx12 computes the product of 16 weight rows and times 12 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVMinx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVMinx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVPair computes the product of 32 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVMinx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVMinx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVMinx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVMinx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVMinx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVMinx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVMinx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVMinx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx8 computes the product of 16 weight rows and times 8 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVHalfx1 adds the product of 16 weight rows and 1 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVHalfx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinx12 computes the product of 16 weight rows and times 12 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVHalfx2 adds the product of 16 weight rows and 2 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVHalfx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVMinPair computes the product of 32 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVMinPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVHalfx4 adds the product of 16 weight rows and 4 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVHalfx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVHalfx8 adds the product of 16 weight rows and 8 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVHalfx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx2 computes the product of 16 weight rows and times 2 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfx2(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
-// tileVHalfx12 adds the product of 16 weight rows and 12 rows of activations to dst. Strides are in bytes, tmp is unused.
-func tileVHalfx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, tmp *byte)
+// tileVHalfx4 computes the product of 16 weight rows and times 4 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfx4(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
+// tileVHalfx8 computes the product of 16 weight rows and times 8 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfx8(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
+// tileVHalfx12 computes the product of 16 weight rows and times 12 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
+// tileVHalfPair computes the product of 32 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp is unused.
+func tileVHalfPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
 // peakVNNI does n times 16 vpdpbusd of 64 products, from registers only.
 func peakVNNI(n int)

@@ -14,10 +14,12 @@ const (
 	panelRows  = 16
 	recSize    = 640  // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
 	signedSize = 1152 // likewise of one of magnitudes and signs
+	pairRows   = 6    // activation rows that a tile of two panels takes
 	tileRows   = 12   // the most activation rows that a tile takes
 	thinCols   = 512  // columns of a panel for few activation rows
 	fatCols    = 1024 // for many: it stays in a 32 KiB first-level cache, beside the activations that pass
 	signedCols = 640  // likewise of a signed one
+	pairCols   = 768  // likewise of one of two: processors with VNNI have 48 KiB
 	maxPanels  = 8    // that are unpacked at a time
 	passRows   = 48   // activation rows that pass them at a time: all of it stays in a 512 KiB second-level cache
 	levelsSize = maxPanels * max(fatCols/blockLen*recSize, signedCols/blockLen*signedSize)
@@ -62,6 +64,7 @@ type recipe struct {
 	unpack unpackFunc
 	bias   uint64
 	tiles  []tileFunc // by index into tileSizes
+	pair   tileFunc   // of pairRows activation rows and two panels side by side, or nil
 	signed bool       // panels of magnitudes and signs
 }
 
@@ -75,8 +78,11 @@ func (rc *recipe) recSize() int {
 // cols is the number of columns of a panel: cols in about equal parts that fit the first-level cache.
 func (rc *recipe) cols(cols, elems int) int {
 	most := fatCols
-	if rc.signed {
+	switch {
+	case rc.signed:
 		most = signedCols
+	case rc.pair != nil:
+		most = pairCols
 	}
 	parts := (cols + most - 1) / most
 	return ((cols+parts-1)/parts + elems - 1) / elems * elems
@@ -110,11 +116,11 @@ func recipe512(t quant.Type) recipe {
 	rc := recipeOf(AVX2, t)
 	switch {
 	case hasMin(t):
-		rc.tiles = tilesVMin
+		rc.tiles, rc.pair = tilesVMin[:], tileVMinPair
 	case t == quant.Q6_K:
-		rc.tiles = tilesVHalf
+		rc.tiles, rc.pair = tilesVHalf[:], tileVHalfPair
 	default:
-		rc.tiles = tilesV
+		rc.tiles, rc.pair = tilesV[:], tileVPair
 	}
 	const each = 0x0101010101010101
 	switch t { // level 128 stands for zero
@@ -140,29 +146,10 @@ var (
 	tilesU4Min = [...]tileFunc{tileU4Minx1, tileU4Minx2, tileU4Minx4}
 	tilesU5Min = [...]tileFunc{tileU5Minx1, tileU5Minx2, tileU5Minx4}
 	tilesU6    = [...]tileFunc{tileU6x1, tileU6x2, tileU6x4}
-	tilesV     = repeated(tileVx1, tileVx2, tileVx4, tileVx8, tileVx12)
-	tilesVMin  = repeated(tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8, tileVMinx12)
-	tilesVHalf = repeated(tileVHalfx1, tileVHalfx2, tileVHalfx4, tileVHalfx8, tileVHalfx12)
+	tilesV     = [...]tileFunc{tileVx1, tileVx2, tileVx4, tileVx8, tileVx12}
+	tilesVMin  = [...]tileFunc{tileVMinx1, tileVMinx2, tileVMinx4, tileVMinx8, tileVMinx12}
+	tilesVHalf = [...]tileFunc{tileVHalfx1, tileVHalfx2, tileVHalfx4, tileVHalfx8, tileVHalfx12}
 )
-
-// repeated makes tiles of kernels that take the rows of one tile and add to dst.
-func repeated(once ...func(dst *float32, stride int, panel, acts *byte, actStride, blocks int, tmp *byte)) (tiles []tileFunc) {
-	for i, f := range once {
-		rows := tileSizes[i]
-		tiles = append(tiles, func(dst *float32, stride int, panel, acts *byte, actStride, blocks, times, fresh int, tmp *byte) {
-			for t := range times {
-				out, x := unsafe.Add(unsafe.Pointer(dst), t*rows*stride), unsafe.Add(unsafe.Pointer(acts), t*rows*actStride)
-				if fresh != 0 {
-					for r := range rows {
-						*(*[panelRows]float32)(unsafe.Add(out, r*stride)) = [panelRows]float32{}
-					}
-				}
-				f((*float32)(out), stride, panel, (*byte)(x), actStride, blocks, tmp)
-			}
-		})
-	}
-	return tiles
-}
 
 func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int, s *Scratch) bool {
 	if w.Rows < panelRows {
@@ -203,10 +190,27 @@ func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0,
 				rc.unpack((*byte)(unsafe.Add(to, 32)), (*byte)(unsafe.Add(src, 8*rowBytes)), rowBytes, width/elems, ahead, rc.bias)
 			}
 			for r := 0; r < a.rows; r += passRows {
-				for i := 0; i < n; i += panelRows {
-					p.pass(rc, dst[r*stride:], stride, w, a, r, min(passRows, a.rows-r), o+i, min(panelRows, n-i), p.at(rc, i, width), c, width)
-				}
+				p.panels(rc, dst, stride, w, a, r, min(passRows, a.rows-r), o, n, c, width)
 			}
+		}
+	}
+}
+
+// panels multiplies the panels of n outputs from o on, columns [c,c+width), with m activation rows from r on.
+func (p *panel) panels(rc recipe, dst []float32, stride int, w Weight, a *Acts, r, m, o, n, c, width int) {
+	for i := 0; i < n; {
+		count, done := 1, 0
+		if rc.pair != nil && i+2*panelRows <= n {
+			count, done = 2, m-m%pairRows
+		}
+		if done > 0 {
+			p.call(rc.pair, dst[r*stride+o+i:], stride, a, r, done/pairRows, p.at(rc, i, width), c, width)
+		}
+		for range count {
+			if done < m {
+				p.pass(rc, dst[(r+done)*stride:], stride, w, a, r+done, m-done, o+i, min(panelRows, n-i), p.at(rc, i, width), c, width)
+			}
+			i += panelRows
 		}
 	}
 }
@@ -266,20 +270,25 @@ func (p *panel) pass(rc recipe, dst []float32, stride int, w Weight, a *Acts, r,
 	}
 }
 
-// rows multiplies a panel with n activation rows from r on. Columns from 0 on set dst, others add to it.
+// rows multiplies a panel with n activation rows from r on.
 func (p *panel) rows(rc recipe, dst []float32, stride int, a *Acts, r, n int, levels *byte, c, width int) {
+	at := 0
+	for i := len(rc.tiles) - 1; at < n; i-- {
+		if times := (n - at) / tileSizes[i]; times > 0 {
+			p.call(rc.tiles[i], dst[at*stride:], stride, a, r+at, times, levels, c, width)
+			at += times * tileSizes[i]
+		}
+	}
+}
+
+// call runs a tile for activation rows from r on. Columns from 0 on set dst, others add to it.
+func (p *panel) call(tile tileFunc, dst []float32, stride int, a *Acts, r, times int, levels *byte, c, width int) {
 	nb, fresh := a.k/blockLen, 0
 	if c == 0 {
 		fresh = 1
 	}
-	at := 0
-	for i := len(rc.tiles) - 1; at < n; i-- {
-		if times := (n - at) / tileSizes[i]; times > 0 {
-			acts := (*byte)(unsafe.Pointer(&a.blocks[(r+at)*nb+c/blockLen]))
-			rc.tiles[i](&dst[at*stride], 4*stride, levels, acts, nb*blockSize, width/blockLen, times, fresh, &p.tmp[0])
-			at += times * tileSizes[i]
-		}
-	}
+	acts := (*byte)(unsafe.Pointer(&a.blocks[r*nb+c/blockLen]))
+	tile(&dst[0], 4*stride, levels, acts, nb*blockSize, width/blockLen, times, fresh, &p.tmp[0])
 }
 
 func quantizeRow(p Path, out []block, x []float32) bool {
