@@ -24,6 +24,8 @@ func main() {
 		for heads := 1; heads <= 3; heads++ {
 			scores(f, heads)
 			weigh(f, heads)
+			scores512(f, heads)
+			weigh512(f, heads)
 		}
 	}
 	soft()

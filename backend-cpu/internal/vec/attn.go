@@ -155,7 +155,7 @@ func (k Kernels) Scores(s, q []float32, r Rows, queries, from, to, next int) {
 	ahead, step := r.ask(next)
 	for i := 0; i < queries; {
 		g := group(queries - i)
-		scoresAVX2[r.Format][g-1](&s[i*Chunk+from], &q[i*r.Dim], &r.Mem[r.At], &r.Offs[from], (to-from+7)/8, r.Dim/Block, r.Step, ahead, step)
+		k.scores(r.Format)[g-1](&s[i*Chunk+from], &q[i*r.Dim], &r.Mem[r.At], &r.Offs[from], (to-from+7)/8, r.Dim/Block, r.Step, ahead, step)
 		i, step = i+g, 0
 	}
 }
@@ -172,7 +172,22 @@ func scores(s, q []float32, r *Rows, queries, from, to int) {
 	}
 }
 
-var scoresAVX2 = [...][maxGroup]func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int){
+type scoresFunc = func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int)
+
+func (k Kernels) scores(f kvformat.Format) *[maxGroup]scoresFunc {
+	if k.avx512 {
+		return &scoresAVX512[f]
+	}
+	return &scoresAVX2[f]
+}
+
+var scoresAVX512 = [...][maxGroup]scoresFunc{
+	kvformat.F32:  {scoresF32x1AVX512, scoresF32x2AVX512, scoresF32x3AVX512},
+	kvformat.F16:  {scoresF16x1AVX512, scoresF16x2AVX512, scoresF16x3AVX512},
+	kvformat.Q8_0: {scoresQ8x1AVX512, scoresQ8x2AVX512, scoresQ8x3AVX512},
+}
+
+var scoresAVX2 = [...][maxGroup]scoresFunc{
 	kvformat.F32:  {scoresF32x1AVX2, scoresF32x2AVX2, scoresF32x3AVX2},
 	kvformat.F16:  {scoresF16x1AVX2, scoresF16x2AVX2, scoresF16x3AVX2},
 	kvformat.Q8_0: {scoresQ8x1AVX2, scoresQ8x2AVX2, scoresQ8x3AVX2},
@@ -213,28 +228,31 @@ func (k Kernels) Weigh(o, p []float32, r Rows, valid []int, from, to, next int) 
 		return
 	}
 	// A block of widened rows fills half of the first cache: it stays there while all queries pass.
-	blocks := r.Dim / Block
+	blocks, f := r.Dim/Block, &weighAVX2[r.Format]
+	one := 1
+	if k.avx512 && blocks%2 == 0 {
+		one, f = 2, &weighAVX512[r.Format]
+	}
 	if r.Step > Block*4 {
-		blocks = 1
+		blocks = one
 	}
 	ahead, step := r.ask(next)
 	for b := 0; b < r.Dim/Block; b += blocks {
 		for i := 0; i < len(valid); {
 			g := group(len(valid) - i)
-			weighGroup(o[i*r.Dim+b*Block:], p[i*Chunk:], &r, valid[i:i+g], b, blocks, from, to, ahead, step)
+			weighGroup(o[i*r.Dim+b*Block:], p[i*Chunk:], &r, valid[i:i+g], b, blocks, from, to, ahead, step, f)
 			i, step = i+g, 0
 		}
 	}
 }
 
 // weighGroup does some blocks of rows [from,to) for up to maxGroup queries; rows that not all of them see come last, one by one.
-func weighGroup(o, p []float32, r *Rows, valid []int, block, blocks, from, to int, next *byte, step int) {
+func weighGroup(o, p []float32, r *Rows, valid []int, block, blocks, from, to int, next *byte, step int, f *[maxGroup]weighFunc) {
 	common := to
 	for _, v := range valid {
 		common = min(common, v)
 	}
 	src := &r.Mem[r.At+block*r.Step]
-	f := &weighAVX2[r.Format]
 	if from < common {
 		f[len(valid)-1](&o[0], 4*r.Dim, &p[from], src, &r.Offs[from], common-from, blocks, r.Step, next, step)
 	}
@@ -258,7 +276,15 @@ func weigh(o, p []float32, r *Rows, valid []int, from, to int) {
 	}
 }
 
-var weighAVX2 = [...][maxGroup]func(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int){
+type weighFunc = func(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int)
+
+var weighAVX512 = [...][maxGroup]weighFunc{
+	kvformat.F32:  {weighF32x1AVX512, weighF32x2AVX512, weighF32x3AVX512},
+	kvformat.F16:  {weighF16x1AVX512, weighF16x2AVX512, weighF16x3AVX512},
+	kvformat.Q8_0: {weighQ8x1AVX512, weighQ8x2AVX512, weighQ8x3AVX512},
+}
+
+var weighAVX2 = [...][maxGroup]weighFunc{
 	kvformat.F32:  {weighF32x1AVX2, weighF32x2AVX2, weighF32x3AVX2},
 	kvformat.F16:  {weighF16x1AVX2, weighF16x2AVX2, weighF16x3AVX2},
 	kvformat.Q8_0: {weighQ8x1AVX2, weighQ8x2AVX2, weighQ8x3AVX2},

@@ -44,6 +44,16 @@ func scoresF32x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //go:noescape
 func weighF32x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresF32x1AVX512 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF32x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF32x1AVX512 adds n weighted rows to 1 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF32x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresF32x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -54,6 +64,16 @@ func scoresF32x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //go:noescape
 func weighF32x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresF32x2AVX512 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF32x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF32x2AVX512 adds n weighted rows to 2 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF32x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresF32x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -63,6 +83,16 @@ func scoresF32x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //
 //go:noescape
 func weighF32x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresF32x3AVX512 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF32x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF32x3AVX512 adds n weighted rows to 3 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF32x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
 // widenF16AVX2 writes n rows to slices of 32 elements.
 //
@@ -79,6 +109,16 @@ func scoresF16x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //go:noescape
 func weighF16x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresF16x1AVX512 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF16x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x1AVX512 adds n weighted rows to 1 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF16x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresF16x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -89,6 +129,16 @@ func scoresF16x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //go:noescape
 func weighF16x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresF16x2AVX512 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF16x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x2AVX512 adds n weighted rows to 2 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF16x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresF16x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -98,6 +148,16 @@ func scoresF16x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, bl
 //
 //go:noescape
 func weighF16x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresF16x3AVX512 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresF16x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighF16x3AVX512 adds n weighted rows to 3 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighF16x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
 // widenQ8AVX2 writes n rows to slices of 32 elements.
 //
@@ -114,6 +174,16 @@ func scoresQ8x1AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blo
 //go:noescape
 func weighQ8x1AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresQ8x1AVX512 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x1AVX512 adds n weighted rows to 1 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighQ8x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresQ8x2AVX2 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -124,6 +194,16 @@ func scoresQ8x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blo
 //go:noescape
 func weighQ8x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// scoresQ8x2AVX512 multiplies 2 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x2AVX512 adds n weighted rows to 2 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighQ8x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
 // scoresQ8x3AVX2 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -133,6 +213,16 @@ func scoresQ8x3AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blo
 //
 //go:noescape
 func weighQ8x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresQ8x3AVX512 multiplies 3 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
+//
+//go:noescape
+func scoresQ8x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+
+// weighQ8x3AVX512 adds n weighted rows to 3 outputs that are oStep bytes apart; blocks is even.
+//
+//go:noescape
+func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
 // softAVX2 is SoftChunk; it reads and clears up to the next multiple of 16.
 //

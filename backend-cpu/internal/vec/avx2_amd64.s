@@ -610,6 +610,188 @@ row0:
 	VZEROUPPER
 	RET
 
+// func scoresF32x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $40-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ q+8(FP), BX
+	MOVQ blocks+40(FP), SI
+	SHLQ $0x07, SI
+	MOVQ SI, 32(SP)
+
+tile:
+	MOVQ   src+16(FP), SI
+	ADDQ   (CX), SI
+	MOVQ   src+16(FP), DI
+	ADDQ   32(CX), DI
+	MOVQ   src+16(FP), R8
+	ADDQ   8(CX), R8
+	MOVQ   src+16(FP), R9
+	ADDQ   40(CX), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	XORQ   R10, R10
+	XORQ   R11, R11
+
+block0:
+	VMOVUPS       (BX)(R11*1), Z4
+	VMOVUPS       (SI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z0
+	VMOVUPS       (DI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z1
+	VMOVUPS       (R8)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z2
+	VMOVUPS       (R9)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z3
+	VMOVUPS       64(BX)(R11*1), Z4
+	VMOVUPS       64(SI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z0
+	VMOVUPS       64(DI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z1
+	VMOVUPS       64(R8)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z2
+	VMOVUPS       64(R9)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z3
+	ADDQ          step+48(FP), R10
+	ADDQ          $0x00000080, R11
+	CMPQ          R11, 32(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VADDPS        Y5, Y1, Y5
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y10
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y11
+	VSHUFF64X2    $0x02, Y5, Y4, Y12
+	VSHUFF64X2    $0x01, Y5, Y4, Y4
+	VADDPS        Y4, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y4
+	VSHUFF64X2    $0x01, Y11, Y10, Y5
+	VADDPS        Y5, Y4, Y4
+	VSHUFPS       $0x44, Y4, Y12, Y5
+	VSHUFPS       $0xee, Y4, Y12, Y4
+	VADDPS        Y4, Y5, Y5
+	VMOVUPS       Y5, (SP)
+	MOVQ          src+16(FP), SI
+	ADDQ          16(CX), SI
+	MOVQ          src+16(FP), DI
+	ADDQ          48(CX), DI
+	MOVQ          src+16(FP), R8
+	ADDQ          24(CX), R8
+	MOVQ          src+16(FP), R9
+	ADDQ          56(CX), R9
+	VPXORD        Z6, Z6, Z6
+	VPXORD        Z7, Z7, Z7
+	VPXORD        Z8, Z8, Z8
+	VPXORD        Z9, Z9, Z9
+	XORQ          R10, R10
+	XORQ          R11, R11
+
+block1:
+	VMOVUPS       (BX)(R11*1), Z4
+	VMOVUPS       (SI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z6
+	VMOVUPS       (DI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z7
+	VMOVUPS       (R8)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z8
+	VMOVUPS       (R9)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z9
+	VMOVUPS       64(BX)(R11*1), Z4
+	VMOVUPS       64(SI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z6
+	VMOVUPS       64(DI)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z7
+	VMOVUPS       64(R8)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z8
+	VMOVUPS       64(R9)(R10*1), Z5
+	VFMADD231PS   Z5, Z4, Z9
+	ADDQ          step+48(FP), R10
+	ADDQ          $0x00000080, R11
+	CMPQ          R11, 32(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z6, Y4
+	VADDPS        Y4, Y6, Y4
+	VEXTRACTF64X4 $0x01, Z7, Y5
+	VADDPS        Y5, Y7, Y5
+	VEXTRACTF64X4 $0x01, Z8, Y10
+	VADDPS        Y10, Y8, Y10
+	VEXTRACTF64X4 $0x01, Z9, Y11
+	VADDPS        Y11, Y9, Y11
+	VSHUFF64X2    $0x02, Y5, Y4, Y12
+	VSHUFF64X2    $0x01, Y5, Y4, Y4
+	VADDPS        Y4, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y4
+	VSHUFF64X2    $0x01, Y11, Y10, Y5
+	VADDPS        Y5, Y4, Y4
+	VSHUFPS       $0x44, Y4, Y12, Y5
+	VSHUFPS       $0xee, Y4, Y12, Y4
+	VADDPS        Y4, Y5, Y5
+	VMOVUPS       (SP), Y4
+	VSHUFPS       $0x88, Y5, Y4, Y10
+	VSHUFPS       $0xdd, Y5, Y4, Y4
+	VADDPS        Y4, Y10, Y10
+	VMOVUPS       Y10, (AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF32x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F
+TEXT ·weighF32x1AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ offs+32(FP), BX
+	MOVQ n+40(FP), SI
+	MOVQ blocks+48(FP), DI
+	MOVQ DI, (SP)
+
+block:
+	MOVQ    DX, DI
+	ADDQ    step+56(FP), DI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	XORQ    R8, R8
+
+row:
+	MOVQ         (BX)(R8*8), R9
+	VBROADCASTSS (CX)(R8*4), Z4
+	VMOVUPS      (DX)(R9*1), Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VMOVUPS      64(DX)(R9*1), Z5
+	VFMADD231PS  Z5, Z4, Z1
+	VMOVUPS      (DI)(R9*1), Z5
+	VFMADD231PS  Z5, Z4, Z2
+	VMOVUPS      64(DI)(R9*1), Z5
+	VFMADD231PS  Z5, Z4, Z3
+	INCQ         R8
+	CMPQ         R8, SI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	MOVQ         DI, DX
+	ADDQ         step+56(FP), DX
+	SUBQ         $0x02, (SP)
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func scoresF32x2AVX2(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
 // Requires: AVX, FMA3
 TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $328-72
@@ -956,6 +1138,272 @@ row0:
 	ADDQ         $0x00000080, CX
 	ADDQ         step+56(FP), BX
 	DECQ         DI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresF32x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $72-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ q+8(FP), BX
+	MOVQ blocks+40(FP), SI
+	SHLQ $0x07, SI
+	LEAQ (BX)(SI*1), DI
+	MOVQ SI, 64(SP)
+
+tile:
+	MOVQ   src+16(FP), SI
+	ADDQ   (CX), SI
+	MOVQ   src+16(FP), R8
+	ADDQ   32(CX), R8
+	MOVQ   src+16(FP), R9
+	ADDQ   8(CX), R9
+	MOVQ   src+16(FP), R10
+	ADDQ   40(CX), R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	XORQ   R11, R11
+	XORQ   R12, R12
+
+block0:
+	VMOVUPS       (BX)(R12*1), Z8
+	VMOVUPS       (DI)(R12*1), Z9
+	VMOVUPS       (SI)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z0
+	VFMADD231PS   Z10, Z9, Z4
+	VMOVUPS       (R8)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z1
+	VFMADD231PS   Z10, Z9, Z5
+	VMOVUPS       (R9)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z2
+	VFMADD231PS   Z10, Z9, Z6
+	VMOVUPS       (R10)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z3
+	VFMADD231PS   Z10, Z9, Z7
+	VMOVUPS       64(BX)(R12*1), Z8
+	VMOVUPS       64(DI)(R12*1), Z9
+	VMOVUPS       64(SI)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z0
+	VFMADD231PS   Z10, Z9, Z4
+	VMOVUPS       64(R8)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z1
+	VFMADD231PS   Z10, Z9, Z5
+	VMOVUPS       64(R9)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z2
+	VFMADD231PS   Z10, Z9, Z6
+	VMOVUPS       64(R10)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z3
+	VFMADD231PS   Z10, Z9, Z7
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 64(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y9
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y10
+	VEXTRACTF64X4 $0x01, Z3, Y19
+	VADDPS        Y19, Y3, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       Y9, (SP)
+	VEXTRACTF64X4 $0x01, Z4, Y8
+	VADDPS        Y8, Y4, Y8
+	VEXTRACTF64X4 $0x01, Z5, Y9
+	VADDPS        Y9, Y5, Y9
+	VEXTRACTF64X4 $0x01, Z6, Y10
+	VADDPS        Y10, Y6, Y10
+	VEXTRACTF64X4 $0x01, Z7, Y19
+	VADDPS        Y19, Y7, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       Y9, 32(SP)
+	MOVQ          src+16(FP), SI
+	ADDQ          16(CX), SI
+	MOVQ          src+16(FP), R8
+	ADDQ          48(CX), R8
+	MOVQ          src+16(FP), R9
+	ADDQ          24(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          56(CX), R10
+	VPXORD        Z11, Z11, Z11
+	VPXORD        Z12, Z12, Z12
+	VPXORD        Z13, Z13, Z13
+	VPXORD        Z14, Z14, Z14
+	VPXORD        Z15, Z15, Z15
+	VPXORD        Z16, Z16, Z16
+	VPXORD        Z17, Z17, Z17
+	VPXORD        Z18, Z18, Z18
+	XORQ          R11, R11
+	XORQ          R12, R12
+
+block1:
+	VMOVUPS       (BX)(R12*1), Z8
+	VMOVUPS       (DI)(R12*1), Z9
+	VMOVUPS       (SI)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z11
+	VFMADD231PS   Z10, Z9, Z15
+	VMOVUPS       (R8)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z12
+	VFMADD231PS   Z10, Z9, Z16
+	VMOVUPS       (R9)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z13
+	VFMADD231PS   Z10, Z9, Z17
+	VMOVUPS       (R10)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z14
+	VFMADD231PS   Z10, Z9, Z18
+	VMOVUPS       64(BX)(R12*1), Z8
+	VMOVUPS       64(DI)(R12*1), Z9
+	VMOVUPS       64(SI)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z11
+	VFMADD231PS   Z10, Z9, Z15
+	VMOVUPS       64(R8)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z12
+	VFMADD231PS   Z10, Z9, Z16
+	VMOVUPS       64(R9)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z13
+	VFMADD231PS   Z10, Z9, Z17
+	VMOVUPS       64(R10)(R11*1), Z10
+	VFMADD231PS   Z10, Z8, Z14
+	VFMADD231PS   Z10, Z9, Z18
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 64(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z11, Y8
+	VADDPS        Y8, Y11, Y8
+	VEXTRACTF64X4 $0x01, Z12, Y9
+	VADDPS        Y9, Y12, Y9
+	VEXTRACTF64X4 $0x01, Z13, Y10
+	VADDPS        Y10, Y13, Y10
+	VEXTRACTF64X4 $0x01, Z14, Y19
+	VADDPS        Y19, Y14, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       (SP), Y8
+	VSHUFPS       $0x88, Y9, Y8, Y10
+	VSHUFPS       $0xdd, Y9, Y8, Y8
+	VADDPS        Y8, Y10, Y10
+	VMOVUPS       Y10, (AX)
+	VEXTRACTF64X4 $0x01, Z15, Y8
+	VADDPS        Y8, Y15, Y8
+	VEXTRACTF64X4 $0x01, Z16, Y9
+	VADDPS        Y9, Y16, Y9
+	VEXTRACTF64X4 $0x01, Z17, Y10
+	VADDPS        Y10, Y17, Y10
+	VEXTRACTF64X4 $0x01, Z18, Y19
+	VADDPS        Y19, Y18, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       32(SP), Y8
+	VSHUFPS       $0x88, Y9, Y8, Y10
+	VSHUFPS       $0xdd, Y9, Y8, Y8
+	VADDPS        Y8, Y10, Y10
+	VMOVUPS       Y10, 512(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF32x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F
+TEXT ·weighF32x2AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	LEAQ (AX)(CX*1), CX
+	MOVQ blocks+48(FP), R8
+	MOVQ R8, (SP)
+
+block:
+	MOVQ    BX, R8
+	ADDQ    step+56(FP), R8
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS 64(CX), Z5
+	VMOVUPS 128(CX), Z6
+	VMOVUPS 192(CX), Z7
+	XORQ    R9, R9
+
+row:
+	MOVQ         (SI)(R9*8), R10
+	VBROADCASTSS (DX)(R9*4), Z8
+	VBROADCASTSS 512(DX)(R9*4), Z9
+	VMOVUPS      (BX)(R10*1), Z10
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z10, Z9, Z4
+	VMOVUPS      64(BX)(R10*1), Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VFMADD231PS  Z10, Z9, Z5
+	VMOVUPS      (R8)(R10*1), Z10
+	VFMADD231PS  Z10, Z8, Z2
+	VFMADD231PS  Z10, Z9, Z6
+	VMOVUPS      64(R8)(R10*1), Z10
+	VFMADD231PS  Z10, Z8, Z3
+	VFMADD231PS  Z10, Z9, Z7
+	INCQ         R9
+	CMPQ         R9, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R8, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1422,6 +1870,356 @@ row0:
 	VZEROUPPER
 	RET
 
+// func scoresF32x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $104-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ q+8(FP), BX
+	MOVQ blocks+40(FP), SI
+	SHLQ $0x07, SI
+	LEAQ (BX)(SI*1), DI
+	LEAQ (DI)(SI*1), R8
+	MOVQ SI, 96(SP)
+
+tile:
+	MOVQ   src+16(FP), SI
+	ADDQ   (CX), SI
+	MOVQ   src+16(FP), R9
+	ADDQ   32(CX), R9
+	MOVQ   src+16(FP), R10
+	ADDQ   8(CX), R10
+	MOVQ   src+16(FP), R11
+	ADDQ   40(CX), R11
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	XORQ   R12, R12
+	XORQ   R13, R13
+
+block0:
+	VMOVUPS       (BX)(R13*1), Z12
+	VMOVUPS       (DI)(R13*1), Z13
+	VMOVUPS       (R8)(R13*1), Z14
+	VMOVUPS       (SI)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z0
+	VFMADD231PS   Z15, Z13, Z4
+	VFMADD231PS   Z15, Z14, Z8
+	VMOVUPS       (R9)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z1
+	VFMADD231PS   Z15, Z13, Z5
+	VFMADD231PS   Z15, Z14, Z9
+	VMOVUPS       (R10)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z2
+	VFMADD231PS   Z15, Z13, Z6
+	VFMADD231PS   Z15, Z14, Z10
+	VMOVUPS       (R11)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z3
+	VFMADD231PS   Z15, Z13, Z7
+	VFMADD231PS   Z15, Z14, Z11
+	VMOVUPS       64(BX)(R13*1), Z12
+	VMOVUPS       64(DI)(R13*1), Z13
+	VMOVUPS       64(R8)(R13*1), Z14
+	VMOVUPS       64(SI)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z0
+	VFMADD231PS   Z15, Z13, Z4
+	VFMADD231PS   Z15, Z14, Z8
+	VMOVUPS       64(R9)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z1
+	VFMADD231PS   Z15, Z13, Z5
+	VFMADD231PS   Z15, Z14, Z9
+	VMOVUPS       64(R10)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z2
+	VFMADD231PS   Z15, Z13, Z6
+	VFMADD231PS   Z15, Z14, Z10
+	VMOVUPS       64(R11)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z3
+	VFMADD231PS   Z15, Z13, Z7
+	VFMADD231PS   Z15, Z14, Z11
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 96(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VADDPS        Y13, Y1, Y13
+	VEXTRACTF64X4 $0x01, Z2, Y14
+	VADDPS        Y14, Y2, Y14
+	VEXTRACTF64X4 $0x01, Z3, Y15
+	VADDPS        Y15, Y3, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (SP)
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y12
+	VEXTRACTF64X4 $0x01, Z5, Y13
+	VADDPS        Y13, Y5, Y13
+	VEXTRACTF64X4 $0x01, Z6, Y14
+	VADDPS        Y14, Y6, Y14
+	VEXTRACTF64X4 $0x01, Z7, Y15
+	VADDPS        Y15, Y7, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, 32(SP)
+	VEXTRACTF64X4 $0x01, Z8, Y12
+	VADDPS        Y12, Y8, Y12
+	VEXTRACTF64X4 $0x01, Z9, Y13
+	VADDPS        Y13, Y9, Y13
+	VEXTRACTF64X4 $0x01, Z10, Y14
+	VADDPS        Y14, Y10, Y14
+	VEXTRACTF64X4 $0x01, Z11, Y15
+	VADDPS        Y15, Y11, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, 64(SP)
+	MOVQ          src+16(FP), SI
+	ADDQ          16(CX), SI
+	MOVQ          src+16(FP), R9
+	ADDQ          48(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          24(CX), R10
+	MOVQ          src+16(FP), R11
+	ADDQ          56(CX), R11
+	VPXORD        Z16, Z16, Z16
+	VPXORD        Z17, Z17, Z17
+	VPXORD        Z18, Z18, Z18
+	VPXORD        Z19, Z19, Z19
+	VPXORD        Z20, Z20, Z20
+	VPXORD        Z21, Z21, Z21
+	VPXORD        Z22, Z22, Z22
+	VPXORD        Z23, Z23, Z23
+	VPXORD        Z24, Z24, Z24
+	VPXORD        Z25, Z25, Z25
+	VPXORD        Z26, Z26, Z26
+	VPXORD        Z27, Z27, Z27
+	XORQ          R12, R12
+	XORQ          R13, R13
+
+block1:
+	VMOVUPS       (BX)(R13*1), Z12
+	VMOVUPS       (DI)(R13*1), Z13
+	VMOVUPS       (R8)(R13*1), Z14
+	VMOVUPS       (SI)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z16
+	VFMADD231PS   Z15, Z13, Z20
+	VFMADD231PS   Z15, Z14, Z24
+	VMOVUPS       (R9)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z17
+	VFMADD231PS   Z15, Z13, Z21
+	VFMADD231PS   Z15, Z14, Z25
+	VMOVUPS       (R10)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z18
+	VFMADD231PS   Z15, Z13, Z22
+	VFMADD231PS   Z15, Z14, Z26
+	VMOVUPS       (R11)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z19
+	VFMADD231PS   Z15, Z13, Z23
+	VFMADD231PS   Z15, Z14, Z27
+	VMOVUPS       64(BX)(R13*1), Z12
+	VMOVUPS       64(DI)(R13*1), Z13
+	VMOVUPS       64(R8)(R13*1), Z14
+	VMOVUPS       64(SI)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z16
+	VFMADD231PS   Z15, Z13, Z20
+	VFMADD231PS   Z15, Z14, Z24
+	VMOVUPS       64(R9)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z17
+	VFMADD231PS   Z15, Z13, Z21
+	VFMADD231PS   Z15, Z14, Z25
+	VMOVUPS       64(R10)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z18
+	VFMADD231PS   Z15, Z13, Z22
+	VFMADD231PS   Z15, Z14, Z26
+	VMOVUPS       64(R11)(R12*1), Z15
+	VFMADD231PS   Z15, Z12, Z19
+	VFMADD231PS   Z15, Z13, Z23
+	VFMADD231PS   Z15, Z14, Z27
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 96(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z16, Y12
+	VADDPS        Y12, Y16, Y12
+	VEXTRACTF64X4 $0x01, Z17, Y13
+	VADDPS        Y13, Y17, Y13
+	VEXTRACTF64X4 $0x01, Z18, Y14
+	VADDPS        Y14, Y18, Y14
+	VEXTRACTF64X4 $0x01, Z19, Y15
+	VADDPS        Y15, Y19, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       (SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, (AX)
+	VEXTRACTF64X4 $0x01, Z20, Y12
+	VADDPS        Y12, Y20, Y12
+	VEXTRACTF64X4 $0x01, Z21, Y13
+	VADDPS        Y13, Y21, Y13
+	VEXTRACTF64X4 $0x01, Z22, Y14
+	VADDPS        Y14, Y22, Y14
+	VEXTRACTF64X4 $0x01, Z23, Y15
+	VADDPS        Y15, Y23, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       32(SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, 512(AX)
+	VEXTRACTF64X4 $0x01, Z24, Y12
+	VADDPS        Y12, Y24, Y12
+	VEXTRACTF64X4 $0x01, Z25, Y13
+	VADDPS        Y13, Y25, Y13
+	VEXTRACTF64X4 $0x01, Z26, Y14
+	VADDPS        Y14, Y26, Y14
+	VEXTRACTF64X4 $0x01, Z27, Y15
+	VADDPS        Y15, Y27, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       64(SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, 1024(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF32x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F
+TEXT ·weighF32x3AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	LEAQ (AX)(CX*1), R8
+	LEAQ (R8)(CX*1), CX
+	MOVQ blocks+48(FP), R9
+	MOVQ R9, (SP)
+
+block:
+	MOVQ    BX, R9
+	ADDQ    step+56(FP), R9
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS 64(CX), Z9
+	VMOVUPS 128(CX), Z10
+	VMOVUPS 192(CX), Z11
+	XORQ    R10, R10
+
+row:
+	MOVQ         (SI)(R10*8), R11
+	VBROADCASTSS (DX)(R10*4), Z12
+	VBROADCASTSS 512(DX)(R10*4), Z13
+	VBROADCASTSS 1024(DX)(R10*4), Z14
+	VMOVUPS      (BX)(R11*1), Z15
+	VFMADD231PS  Z15, Z12, Z0
+	VFMADD231PS  Z15, Z13, Z4
+	VFMADD231PS  Z15, Z14, Z8
+	VMOVUPS      64(BX)(R11*1), Z15
+	VFMADD231PS  Z15, Z12, Z1
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z15, Z14, Z9
+	VMOVUPS      (R9)(R11*1), Z15
+	VFMADD231PS  Z15, Z12, Z2
+	VFMADD231PS  Z15, Z13, Z6
+	VFMADD231PS  Z15, Z14, Z10
+	VMOVUPS      64(R9)(R11*1), Z15
+	VFMADD231PS  Z15, Z12, Z3
+	VFMADD231PS  Z15, Z13, Z7
+	VFMADD231PS  Z15, Z14, Z11
+	INCQ         R10
+	CMPQ         R10, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, 64(R8)
+	VMOVUPS      Z6, 128(R8)
+	VMOVUPS      Z7, 192(R8)
+	ADDQ         $0x00000100, R8
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R9, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func widenF16AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 // Requires: AVX, F16C, MMX+
 TEXT ·widenF16AVX2(SB), NOSPLIT, $0-64
@@ -1715,6 +2513,210 @@ row0:
 	ADDQ         $0x00000080, AX
 	ADDQ         step+56(FP), DX
 	DECQ         SI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresF16x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL, MMX+
+TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $40-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	MOVQ DI, 32(SP)
+
+tile:
+	MOVQ   src+16(FP), DI
+	ADDQ   (CX), DI
+	MOVQ   src+16(FP), R8
+	ADDQ   32(CX), R8
+	MOVQ   src+16(FP), R9
+	ADDQ   8(CX), R9
+	MOVQ   src+16(FP), R10
+	ADDQ   40(CX), R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	XORQ   R11, R11
+	XORQ   R12, R12
+
+block0:
+	VMOVUPS       (SI)(R12*1), Z4
+	VCVTPH2PS     (DI)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z0
+	VCVTPH2PS     (R8)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z1
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R9)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z2
+	VCVTPH2PS     (R10)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z3
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R12*1), Z4
+	VCVTPH2PS     32(DI)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z0
+	VCVTPH2PS     32(R8)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z1
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R9)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z2
+	VCVTPH2PS     32(R10)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z3
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 32(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VADDPS        Y5, Y1, Y5
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y10
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y11
+	VSHUFF64X2    $0x02, Y5, Y4, Y12
+	VSHUFF64X2    $0x01, Y5, Y4, Y4
+	VADDPS        Y4, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y4
+	VSHUFF64X2    $0x01, Y11, Y10, Y5
+	VADDPS        Y5, Y4, Y4
+	VSHUFPS       $0x44, Y4, Y12, Y5
+	VSHUFPS       $0xee, Y4, Y12, Y4
+	VADDPS        Y4, Y5, Y5
+	VMOVUPS       Y5, (SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R8
+	ADDQ          48(CX), R8
+	MOVQ          src+16(FP), R9
+	ADDQ          24(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          56(CX), R10
+	VPXORD        Z6, Z6, Z6
+	VPXORD        Z7, Z7, Z7
+	VPXORD        Z8, Z8, Z8
+	VPXORD        Z9, Z9, Z9
+	XORQ          R11, R11
+	XORQ          R12, R12
+
+block1:
+	VMOVUPS       (SI)(R12*1), Z4
+	VCVTPH2PS     (DI)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z6
+	VCVTPH2PS     (R8)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z7
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R9)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z8
+	VCVTPH2PS     (R10)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z9
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R12*1), Z4
+	VCVTPH2PS     32(DI)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z6
+	VCVTPH2PS     32(R8)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z7
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R9)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z8
+	VCVTPH2PS     32(R10)(R11*1), Z5
+	VFMADD231PS   Z5, Z4, Z9
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 32(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z6, Y4
+	VADDPS        Y4, Y6, Y4
+	VEXTRACTF64X4 $0x01, Z7, Y5
+	VADDPS        Y5, Y7, Y5
+	VEXTRACTF64X4 $0x01, Z8, Y10
+	VADDPS        Y10, Y8, Y10
+	VEXTRACTF64X4 $0x01, Z9, Y11
+	VADDPS        Y11, Y9, Y11
+	VSHUFF64X2    $0x02, Y5, Y4, Y12
+	VSHUFF64X2    $0x01, Y5, Y4, Y4
+	VADDPS        Y4, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y4
+	VSHUFF64X2    $0x01, Y11, Y10, Y5
+	VADDPS        Y5, Y4, Y4
+	VSHUFPS       $0x44, Y4, Y12, Y5
+	VSHUFPS       $0xee, Y4, Y12, Y4
+	VADDPS        Y4, Y5, Y5
+	VMOVUPS       (SP), Y4
+	VSHUFPS       $0x88, Y5, Y4, Y10
+	VSHUFPS       $0xdd, Y5, Y4, Y4
+	VADDPS        Y4, Y10, Y10
+	VMOVUPS       Y10, (AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF16x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weighF16x1AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ offs+32(FP), BX
+	MOVQ n+40(FP), SI
+	MOVQ next+64(FP), DI
+	MOVQ blocks+48(FP), R8
+	MOVQ R8, (SP)
+
+block:
+	MOVQ    DX, R8
+	ADDQ    step+56(FP), R8
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	XORQ    R9, R9
+
+row:
+	PREFETCHT1   (DI)
+	ADDQ         nextStep+72(FP), DI
+	PREFETCHT1   (DI)
+	ADDQ         nextStep+72(FP), DI
+	MOVQ         (BX)(R9*8), R10
+	VBROADCASTSS (CX)(R9*4), Z4
+	VCVTPH2PS    (DX)(R10*1), Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VCVTPH2PS    32(DX)(R10*1), Z5
+	VFMADD231PS  Z5, Z4, Z1
+	VCVTPH2PS    (R8)(R10*1), Z5
+	VFMADD231PS  Z5, Z4, Z2
+	VCVTPH2PS    32(R8)(R10*1), Z5
+	VFMADD231PS  Z5, Z4, Z3
+	INCQ         R9
+	CMPQ         R9, SI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	MOVQ         R8, DX
+	ADDQ         step+56(FP), DX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -2085,6 +3087,294 @@ row0:
 	ADDQ         $0x00000080, CX
 	ADDQ         step+56(FP), BX
 	DECQ         DI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresF16x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL, MMX+
+TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $72-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	LEAQ (SI)(DI*1), R8
+	MOVQ DI, 64(SP)
+
+tile:
+	MOVQ   src+16(FP), DI
+	ADDQ   (CX), DI
+	MOVQ   src+16(FP), R9
+	ADDQ   32(CX), R9
+	MOVQ   src+16(FP), R10
+	ADDQ   8(CX), R10
+	MOVQ   src+16(FP), R11
+	ADDQ   40(CX), R11
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	XORQ   R12, R12
+	XORQ   R13, R13
+
+block0:
+	VMOVUPS       (SI)(R13*1), Z8
+	VMOVUPS       (R8)(R13*1), Z9
+	VCVTPH2PS     (DI)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z0
+	VFMADD231PS   Z10, Z9, Z4
+	VCVTPH2PS     (R9)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z1
+	VFMADD231PS   Z10, Z9, Z5
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R10)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z2
+	VFMADD231PS   Z10, Z9, Z6
+	VCVTPH2PS     (R11)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z3
+	VFMADD231PS   Z10, Z9, Z7
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R13*1), Z8
+	VMOVUPS       64(R8)(R13*1), Z9
+	VCVTPH2PS     32(DI)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z0
+	VFMADD231PS   Z10, Z9, Z4
+	VCVTPH2PS     32(R9)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z1
+	VFMADD231PS   Z10, Z9, Z5
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R10)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z2
+	VFMADD231PS   Z10, Z9, Z6
+	VCVTPH2PS     32(R11)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z3
+	VFMADD231PS   Z10, Z9, Z7
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 64(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y9
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y10
+	VEXTRACTF64X4 $0x01, Z3, Y19
+	VADDPS        Y19, Y3, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       Y9, (SP)
+	VEXTRACTF64X4 $0x01, Z4, Y8
+	VADDPS        Y8, Y4, Y8
+	VEXTRACTF64X4 $0x01, Z5, Y9
+	VADDPS        Y9, Y5, Y9
+	VEXTRACTF64X4 $0x01, Z6, Y10
+	VADDPS        Y10, Y6, Y10
+	VEXTRACTF64X4 $0x01, Z7, Y19
+	VADDPS        Y19, Y7, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       Y9, 32(SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R9
+	ADDQ          48(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          24(CX), R10
+	MOVQ          src+16(FP), R11
+	ADDQ          56(CX), R11
+	VPXORD        Z11, Z11, Z11
+	VPXORD        Z12, Z12, Z12
+	VPXORD        Z13, Z13, Z13
+	VPXORD        Z14, Z14, Z14
+	VPXORD        Z15, Z15, Z15
+	VPXORD        Z16, Z16, Z16
+	VPXORD        Z17, Z17, Z17
+	VPXORD        Z18, Z18, Z18
+	XORQ          R12, R12
+	XORQ          R13, R13
+
+block1:
+	VMOVUPS       (SI)(R13*1), Z8
+	VMOVUPS       (R8)(R13*1), Z9
+	VCVTPH2PS     (DI)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z11
+	VFMADD231PS   Z10, Z9, Z15
+	VCVTPH2PS     (R9)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z12
+	VFMADD231PS   Z10, Z9, Z16
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R10)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z13
+	VFMADD231PS   Z10, Z9, Z17
+	VCVTPH2PS     (R11)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z14
+	VFMADD231PS   Z10, Z9, Z18
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R13*1), Z8
+	VMOVUPS       64(R8)(R13*1), Z9
+	VCVTPH2PS     32(DI)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z11
+	VFMADD231PS   Z10, Z9, Z15
+	VCVTPH2PS     32(R9)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z12
+	VFMADD231PS   Z10, Z9, Z16
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R10)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z13
+	VFMADD231PS   Z10, Z9, Z17
+	VCVTPH2PS     32(R11)(R12*1), Z10
+	VFMADD231PS   Z10, Z8, Z14
+	VFMADD231PS   Z10, Z9, Z18
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 64(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z11, Y8
+	VADDPS        Y8, Y11, Y8
+	VEXTRACTF64X4 $0x01, Z12, Y9
+	VADDPS        Y9, Y12, Y9
+	VEXTRACTF64X4 $0x01, Z13, Y10
+	VADDPS        Y10, Y13, Y10
+	VEXTRACTF64X4 $0x01, Z14, Y19
+	VADDPS        Y19, Y14, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       (SP), Y8
+	VSHUFPS       $0x88, Y9, Y8, Y10
+	VSHUFPS       $0xdd, Y9, Y8, Y8
+	VADDPS        Y8, Y10, Y10
+	VMOVUPS       Y10, (AX)
+	VEXTRACTF64X4 $0x01, Z15, Y8
+	VADDPS        Y8, Y15, Y8
+	VEXTRACTF64X4 $0x01, Z16, Y9
+	VADDPS        Y9, Y16, Y9
+	VEXTRACTF64X4 $0x01, Z17, Y10
+	VADDPS        Y10, Y17, Y10
+	VEXTRACTF64X4 $0x01, Z18, Y19
+	VADDPS        Y19, Y18, Y19
+	VSHUFF64X2    $0x02, Y9, Y8, Y20
+	VSHUFF64X2    $0x01, Y9, Y8, Y8
+	VADDPS        Y8, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y10, Y8
+	VSHUFF64X2    $0x01, Y19, Y10, Y9
+	VADDPS        Y9, Y8, Y8
+	VSHUFPS       $0x44, Y8, Y20, Y9
+	VSHUFPS       $0xee, Y8, Y20, Y8
+	VADDPS        Y8, Y9, Y9
+	VMOVUPS       32(SP), Y8
+	VSHUFPS       $0x88, Y9, Y8, Y10
+	VSHUFPS       $0xdd, Y9, Y8, Y8
+	VADDPS        Y8, Y10, Y10
+	VMOVUPS       Y10, 512(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF16x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weighF16x2AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	MOVQ next+64(FP), R8
+	LEAQ (AX)(CX*1), CX
+	MOVQ blocks+48(FP), R9
+	MOVQ R9, (SP)
+
+block:
+	MOVQ    BX, R9
+	ADDQ    step+56(FP), R9
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS 64(CX), Z5
+	VMOVUPS 128(CX), Z6
+	VMOVUPS 192(CX), Z7
+	XORQ    R10, R10
+
+row:
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	MOVQ         (SI)(R10*8), R11
+	VBROADCASTSS (DX)(R10*4), Z8
+	VBROADCASTSS 512(DX)(R10*4), Z9
+	VCVTPH2PS    (BX)(R11*1), Z10
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z10, Z9, Z4
+	VCVTPH2PS    32(BX)(R11*1), Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VFMADD231PS  Z10, Z9, Z5
+	VCVTPH2PS    (R9)(R11*1), Z10
+	VFMADD231PS  Z10, Z8, Z2
+	VFMADD231PS  Z10, Z9, Z6
+	VCVTPH2PS    32(R9)(R11*1), Z10
+	VFMADD231PS  Z10, Z8, Z3
+	VFMADD231PS  Z10, Z9, Z7
+	INCQ         R10
+	CMPQ         R10, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R9, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -2571,6 +3861,378 @@ row0:
 	VZEROUPPER
 	RET
 
+// func scoresF16x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, AVX512VL, MMX+
+TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $104-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), R9
+	MOVQ DI, 96(SP)
+
+tile:
+	MOVQ   src+16(FP), DI
+	ADDQ   (CX), DI
+	MOVQ   src+16(FP), R10
+	ADDQ   32(CX), R10
+	MOVQ   src+16(FP), R11
+	ADDQ   8(CX), R11
+	MOVQ   src+16(FP), R12
+	ADDQ   40(CX), R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	XORQ   R13, R13
+	XORQ   R14, R14
+
+block0:
+	VMOVUPS       (SI)(R14*1), Z12
+	VMOVUPS       (R8)(R14*1), Z13
+	VMOVUPS       (R9)(R14*1), Z14
+	VCVTPH2PS     (DI)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z0
+	VFMADD231PS   Z15, Z13, Z4
+	VFMADD231PS   Z15, Z14, Z8
+	VCVTPH2PS     (R10)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z1
+	VFMADD231PS   Z15, Z13, Z5
+	VFMADD231PS   Z15, Z14, Z9
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R11)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z2
+	VFMADD231PS   Z15, Z13, Z6
+	VFMADD231PS   Z15, Z14, Z10
+	VCVTPH2PS     (R12)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z3
+	VFMADD231PS   Z15, Z13, Z7
+	VFMADD231PS   Z15, Z14, Z11
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R14*1), Z12
+	VMOVUPS       64(R8)(R14*1), Z13
+	VMOVUPS       64(R9)(R14*1), Z14
+	VCVTPH2PS     32(DI)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z0
+	VFMADD231PS   Z15, Z13, Z4
+	VFMADD231PS   Z15, Z14, Z8
+	VCVTPH2PS     32(R10)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z1
+	VFMADD231PS   Z15, Z13, Z5
+	VFMADD231PS   Z15, Z14, Z9
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R11)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z2
+	VFMADD231PS   Z15, Z13, Z6
+	VFMADD231PS   Z15, Z14, Z10
+	VCVTPH2PS     32(R12)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z3
+	VFMADD231PS   Z15, Z13, Z7
+	VFMADD231PS   Z15, Z14, Z11
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R13
+	ADDQ          $0x00000080, R14
+	CMPQ          R14, 96(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VADDPS        Y13, Y1, Y13
+	VEXTRACTF64X4 $0x01, Z2, Y14
+	VADDPS        Y14, Y2, Y14
+	VEXTRACTF64X4 $0x01, Z3, Y15
+	VADDPS        Y15, Y3, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (SP)
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y12
+	VEXTRACTF64X4 $0x01, Z5, Y13
+	VADDPS        Y13, Y5, Y13
+	VEXTRACTF64X4 $0x01, Z6, Y14
+	VADDPS        Y14, Y6, Y14
+	VEXTRACTF64X4 $0x01, Z7, Y15
+	VADDPS        Y15, Y7, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, 32(SP)
+	VEXTRACTF64X4 $0x01, Z8, Y12
+	VADDPS        Y12, Y8, Y12
+	VEXTRACTF64X4 $0x01, Z9, Y13
+	VADDPS        Y13, Y9, Y13
+	VEXTRACTF64X4 $0x01, Z10, Y14
+	VADDPS        Y14, Y10, Y14
+	VEXTRACTF64X4 $0x01, Z11, Y15
+	VADDPS        Y15, Y11, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, 64(SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R10
+	ADDQ          48(CX), R10
+	MOVQ          src+16(FP), R11
+	ADDQ          24(CX), R11
+	MOVQ          src+16(FP), R12
+	ADDQ          56(CX), R12
+	VPXORD        Z16, Z16, Z16
+	VPXORD        Z17, Z17, Z17
+	VPXORD        Z18, Z18, Z18
+	VPXORD        Z19, Z19, Z19
+	VPXORD        Z20, Z20, Z20
+	VPXORD        Z21, Z21, Z21
+	VPXORD        Z22, Z22, Z22
+	VPXORD        Z23, Z23, Z23
+	VPXORD        Z24, Z24, Z24
+	VPXORD        Z25, Z25, Z25
+	VPXORD        Z26, Z26, Z26
+	VPXORD        Z27, Z27, Z27
+	XORQ          R13, R13
+	XORQ          R14, R14
+
+block1:
+	VMOVUPS       (SI)(R14*1), Z12
+	VMOVUPS       (R8)(R14*1), Z13
+	VMOVUPS       (R9)(R14*1), Z14
+	VCVTPH2PS     (DI)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z16
+	VFMADD231PS   Z15, Z13, Z20
+	VFMADD231PS   Z15, Z14, Z24
+	VCVTPH2PS     (R10)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z17
+	VFMADD231PS   Z15, Z13, Z21
+	VFMADD231PS   Z15, Z14, Z25
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     (R11)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z18
+	VFMADD231PS   Z15, Z13, Z22
+	VFMADD231PS   Z15, Z14, Z26
+	VCVTPH2PS     (R12)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z19
+	VFMADD231PS   Z15, Z13, Z23
+	VFMADD231PS   Z15, Z14, Z27
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R14*1), Z12
+	VMOVUPS       64(R8)(R14*1), Z13
+	VMOVUPS       64(R9)(R14*1), Z14
+	VCVTPH2PS     32(DI)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z16
+	VFMADD231PS   Z15, Z13, Z20
+	VFMADD231PS   Z15, Z14, Z24
+	VCVTPH2PS     32(R10)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z17
+	VFMADD231PS   Z15, Z13, Z21
+	VFMADD231PS   Z15, Z14, Z25
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VCVTPH2PS     32(R11)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z18
+	VFMADD231PS   Z15, Z13, Z22
+	VFMADD231PS   Z15, Z14, Z26
+	VCVTPH2PS     32(R12)(R13*1), Z15
+	VFMADD231PS   Z15, Z12, Z19
+	VFMADD231PS   Z15, Z13, Z23
+	VFMADD231PS   Z15, Z14, Z27
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R13
+	ADDQ          $0x00000080, R14
+	CMPQ          R14, 96(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z16, Y12
+	VADDPS        Y12, Y16, Y12
+	VEXTRACTF64X4 $0x01, Z17, Y13
+	VADDPS        Y13, Y17, Y13
+	VEXTRACTF64X4 $0x01, Z18, Y14
+	VADDPS        Y14, Y18, Y14
+	VEXTRACTF64X4 $0x01, Z19, Y15
+	VADDPS        Y15, Y19, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       (SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, (AX)
+	VEXTRACTF64X4 $0x01, Z20, Y12
+	VADDPS        Y12, Y20, Y12
+	VEXTRACTF64X4 $0x01, Z21, Y13
+	VADDPS        Y13, Y21, Y13
+	VEXTRACTF64X4 $0x01, Z22, Y14
+	VADDPS        Y14, Y22, Y14
+	VEXTRACTF64X4 $0x01, Z23, Y15
+	VADDPS        Y15, Y23, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       32(SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, 512(AX)
+	VEXTRACTF64X4 $0x01, Z24, Y12
+	VADDPS        Y12, Y24, Y12
+	VEXTRACTF64X4 $0x01, Z25, Y13
+	VADDPS        Y13, Y25, Y13
+	VEXTRACTF64X4 $0x01, Z26, Y14
+	VADDPS        Y14, Y26, Y14
+	VEXTRACTF64X4 $0x01, Z27, Y15
+	VADDPS        Y15, Y27, Y15
+	VSHUFF64X2    $0x02, Y13, Y12, Y28
+	VSHUFF64X2    $0x01, Y13, Y12, Y12
+	VADDPS        Y12, Y28, Y28
+	VSHUFF64X2    $0x02, Y15, Y14, Y12
+	VSHUFF64X2    $0x01, Y15, Y14, Y13
+	VADDPS        Y13, Y12, Y12
+	VSHUFPS       $0x44, Y12, Y28, Y13
+	VSHUFPS       $0xee, Y12, Y28, Y12
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       64(SP), Y12
+	VSHUFPS       $0x88, Y13, Y12, Y14
+	VSHUFPS       $0xdd, Y13, Y12, Y12
+	VADDPS        Y12, Y14, Y14
+	VMOVUPS       Y14, 1024(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighF16x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weighF16x3AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	MOVQ next+64(FP), R8
+	LEAQ (AX)(CX*1), R9
+	LEAQ (R9)(CX*1), CX
+	MOVQ blocks+48(FP), R10
+	MOVQ R10, (SP)
+
+block:
+	MOVQ    BX, R10
+	ADDQ    step+56(FP), R10
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS 64(CX), Z9
+	VMOVUPS 128(CX), Z10
+	VMOVUPS 192(CX), Z11
+	XORQ    R11, R11
+
+row:
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	MOVQ         (SI)(R11*8), R12
+	VBROADCASTSS (DX)(R11*4), Z12
+	VBROADCASTSS 512(DX)(R11*4), Z13
+	VBROADCASTSS 1024(DX)(R11*4), Z14
+	VCVTPH2PS    (BX)(R12*1), Z15
+	VFMADD231PS  Z15, Z12, Z0
+	VFMADD231PS  Z15, Z13, Z4
+	VFMADD231PS  Z15, Z14, Z8
+	VCVTPH2PS    32(BX)(R12*1), Z15
+	VFMADD231PS  Z15, Z12, Z1
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z15, Z14, Z9
+	VCVTPH2PS    (R10)(R12*1), Z15
+	VFMADD231PS  Z15, Z12, Z2
+	VFMADD231PS  Z15, Z13, Z6
+	VFMADD231PS  Z15, Z14, Z10
+	VCVTPH2PS    32(R10)(R12*1), Z15
+	VFMADD231PS  Z15, Z12, Z3
+	VFMADD231PS  Z15, Z13, Z7
+	VFMADD231PS  Z15, Z14, Z11
+	INCQ         R11
+	CMPQ         R11, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (R9)
+	VMOVUPS      Z5, 64(R9)
+	VMOVUPS      Z6, 128(R9)
+	VMOVUPS      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R10, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func widenQ8AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·widenQ8AVX2(SB), NOSPLIT, $0-64
@@ -2990,6 +4652,296 @@ row0:
 	ADDQ         $0x00000080, AX
 	ADDQ         step+56(FP), DX
 	DECQ         SI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresQ8x1AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
+TEXT ·scoresQ8x1AVX512(SB), $2088-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	MOVQ DI, 2080(SP)
+
+tile:
+	MOVQ src+16(FP), DI
+	ADDQ (CX), DI
+	MOVQ src+16(FP), R8
+	ADDQ 32(CX), R8
+	MOVQ src+16(FP), R9
+	ADDQ 8(CX), R9
+	MOVQ src+16(FP), R10
+	ADDQ 40(CX), R10
+	XORQ R11, R11
+	LEAQ 32(SP), R12
+	MOVQ blocks+40(FP), R13
+
+scale0:
+	VPBROADCASTW (DI)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R12)
+	VPBROADCASTW (R8)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R12)
+	VPBROADCASTW (R9)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R12)
+	VPBROADCASTW (R10)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R12)
+	ADDQ         step+48(FP), R11
+	ADDQ         $0x00000100, R12
+	DECQ         R13
+	JNZ          scale0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	XORQ         R11, R11
+	XORQ         R12, R12
+
+block0:
+	VMOVUPS       (SI)(R12*1), Z0
+	VPMOVSXBD     2(DI)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        32(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z1
+	VPMOVSXBD     2(R8)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        96(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z2
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R9)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        160(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z3
+	VPMOVSXBD     2(R10)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        224(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z4
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R12*1), Z0
+	VPMOVSXBD     18(DI)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        32(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z1
+	VPMOVSXBD     18(R8)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        96(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z2
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R9)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        160(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z3
+	VPMOVSXBD     18(R10)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        224(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z4
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 2080(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF64X4 $0x01, Z2, Y9
+	VADDPS        Y9, Y2, Y9
+	VEXTRACTF64X4 $0x01, Z3, Y10
+	VADDPS        Y10, Y3, Y10
+	VEXTRACTF64X4 $0x01, Z4, Y11
+	VADDPS        Y11, Y4, Y11
+	VSHUFF64X2    $0x02, Y9, Y0, Y12
+	VSHUFF64X2    $0x01, Y9, Y0, Y0
+	VADDPS        Y0, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y0
+	VSHUFF64X2    $0x01, Y11, Y10, Y9
+	VADDPS        Y9, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y12, Y9
+	VSHUFPS       $0xee, Y0, Y12, Y0
+	VADDPS        Y0, Y9, Y9
+	VMOVUPS       Y9, (SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R8
+	ADDQ          48(CX), R8
+	MOVQ          src+16(FP), R9
+	ADDQ          24(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          56(CX), R10
+	XORQ          R11, R11
+	LEAQ          32(SP), R12
+	MOVQ          blocks+40(FP), R13
+
+scale1:
+	VPBROADCASTW (DI)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R12)
+	VPBROADCASTW (R8)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R12)
+	VPBROADCASTW (R9)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R12)
+	VPBROADCASTW (R10)(R11*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R12)
+	ADDQ         step+48(FP), R11
+	ADDQ         $0x00000100, R12
+	DECQ         R13
+	JNZ          scale1
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	XORQ         R11, R11
+	XORQ         R12, R12
+
+block1:
+	VMOVUPS       (SI)(R12*1), Z0
+	VPMOVSXBD     2(DI)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        32(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z5
+	VPMOVSXBD     2(R8)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        96(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z6
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R9)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        160(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z7
+	VPMOVSXBD     2(R10)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        224(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z8
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R12*1), Z0
+	VPMOVSXBD     18(DI)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        32(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z5
+	VPMOVSXBD     18(R8)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        96(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z6
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R9)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        160(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z7
+	VPMOVSXBD     18(R10)(R11*1), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        224(SP)(R12*2), Z9, Z9
+	VFMADD231PS   Z9, Z0, Z8
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R11
+	ADDQ          $0x00000080, R12
+	CMPQ          R12, 2080(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VADDPS        Y0, Y5, Y0
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VADDPS        Y9, Y6, Y9
+	VEXTRACTF64X4 $0x01, Z7, Y10
+	VADDPS        Y10, Y7, Y10
+	VEXTRACTF64X4 $0x01, Z8, Y11
+	VADDPS        Y11, Y8, Y11
+	VSHUFF64X2    $0x02, Y9, Y0, Y12
+	VSHUFF64X2    $0x01, Y9, Y0, Y0
+	VADDPS        Y0, Y12, Y12
+	VSHUFF64X2    $0x02, Y11, Y10, Y0
+	VSHUFF64X2    $0x01, Y11, Y10, Y9
+	VADDPS        Y9, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y12, Y9
+	VSHUFPS       $0xee, Y0, Y12, Y0
+	VADDPS        Y0, Y9, Y9
+	VMOVUPS       (SP), Y0
+	VSHUFPS       $0x88, Y9, Y0, Y10
+	VSHUFPS       $0xdd, Y9, Y0, Y0
+	VADDPS        Y0, Y10, Y10
+	VMOVUPS       Y10, (AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighQ8x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·weighQ8x1AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ offs+32(FP), BX
+	MOVQ n+40(FP), SI
+	MOVQ next+64(FP), DI
+	MOVQ blocks+48(FP), R8
+	MOVQ R8, (SP)
+
+block:
+	MOVQ    DX, R8
+	ADDQ    step+56(FP), R8
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	XORQ    R9, R9
+
+row:
+	PREFETCHT1   (DI)
+	ADDQ         nextStep+72(FP), DI
+	PREFETCHT1   (DI)
+	ADDQ         nextStep+72(FP), DI
+	MOVQ         (BX)(R9*8), R10
+	VBROADCASTSS (CX)(R9*4), Z4
+	VPBROADCASTW (DX)(R10*1), Y5
+	VCVTPH2PS    Y5, Z5
+	VPMOVSXBD    2(DX)(R10*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z5, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z0
+	VPMOVSXBD    18(DX)(R10*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z5, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPBROADCASTW (R8)(R10*1), Y5
+	VCVTPH2PS    Y5, Z5
+	VPMOVSXBD    2(R8)(R10*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z5, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z2
+	VPMOVSXBD    18(R8)(R10*1), Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z5, Z6, Z6
+	VFMADD231PS  Z6, Z4, Z3
+	INCQ         R9
+	CMPQ         R9, SI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	MOVQ         R8, DX
+	ADDQ         step+56(FP), DX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -3476,6 +5428,380 @@ row0:
 	ADDQ         $0x00000080, CX
 	ADDQ         step+56(FP), BX
 	DECQ         DI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresQ8x2AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
+TEXT ·scoresQ8x2AVX512(SB), $2120-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	LEAQ (SI)(DI*1), R8
+	MOVQ DI, 2112(SP)
+
+tile:
+	MOVQ src+16(FP), DI
+	ADDQ (CX), DI
+	MOVQ src+16(FP), R9
+	ADDQ 32(CX), R9
+	MOVQ src+16(FP), R10
+	ADDQ 8(CX), R10
+	MOVQ src+16(FP), R11
+	ADDQ 40(CX), R11
+	XORQ R12, R12
+	LEAQ 64(SP), R13
+	MOVQ blocks+40(FP), R14
+
+scale0:
+	VPBROADCASTW (DI)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R13)
+	VPBROADCASTW (R9)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R13)
+	VPBROADCASTW (R10)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R13)
+	VPBROADCASTW (R11)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R13)
+	ADDQ         step+48(FP), R12
+	ADDQ         $0x00000100, R13
+	DECQ         R14
+	JNZ          scale0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	XORQ         R12, R12
+	XORQ         R13, R13
+
+block0:
+	VMOVUPS       (SI)(R13*1), Z0
+	VMOVUPS       (R8)(R13*1), Z17
+	VPMOVSXBD     2(DI)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        64(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z1
+	VFMADD231PS   Z18, Z17, Z5
+	VPMOVSXBD     2(R9)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        128(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z2
+	VFMADD231PS   Z18, Z17, Z6
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R10)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        192(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z3
+	VFMADD231PS   Z18, Z17, Z7
+	VPMOVSXBD     2(R11)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        256(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z4
+	VFMADD231PS   Z18, Z17, Z8
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R13*1), Z0
+	VMOVUPS       64(R8)(R13*1), Z17
+	VPMOVSXBD     18(DI)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        64(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z1
+	VFMADD231PS   Z18, Z17, Z5
+	VPMOVSXBD     18(R9)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        128(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z2
+	VFMADD231PS   Z18, Z17, Z6
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R10)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        192(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z3
+	VFMADD231PS   Z18, Z17, Z7
+	VPMOVSXBD     18(R11)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        256(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z4
+	VFMADD231PS   Z18, Z17, Z8
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 2112(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y17
+	VEXTRACTF64X4 $0x01, Z3, Y18
+	VADDPS        Y18, Y3, Y18
+	VEXTRACTF64X4 $0x01, Z4, Y19
+	VADDPS        Y19, Y4, Y19
+	VSHUFF64X2    $0x02, Y17, Y0, Y20
+	VSHUFF64X2    $0x01, Y17, Y0, Y0
+	VADDPS        Y0, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y18, Y0
+	VSHUFF64X2    $0x01, Y19, Y18, Y17
+	VADDPS        Y17, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y20, Y17
+	VSHUFPS       $0xee, Y0, Y20, Y0
+	VADDPS        Y0, Y17, Y17
+	VMOVUPS       Y17, (SP)
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VADDPS        Y0, Y5, Y0
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y17
+	VEXTRACTF64X4 $0x01, Z7, Y18
+	VADDPS        Y18, Y7, Y18
+	VEXTRACTF64X4 $0x01, Z8, Y19
+	VADDPS        Y19, Y8, Y19
+	VSHUFF64X2    $0x02, Y17, Y0, Y20
+	VSHUFF64X2    $0x01, Y17, Y0, Y0
+	VADDPS        Y0, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y18, Y0
+	VSHUFF64X2    $0x01, Y19, Y18, Y17
+	VADDPS        Y17, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y20, Y17
+	VSHUFPS       $0xee, Y0, Y20, Y0
+	VADDPS        Y0, Y17, Y17
+	VMOVUPS       Y17, 32(SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R9
+	ADDQ          48(CX), R9
+	MOVQ          src+16(FP), R10
+	ADDQ          24(CX), R10
+	MOVQ          src+16(FP), R11
+	ADDQ          56(CX), R11
+	XORQ          R12, R12
+	LEAQ          64(SP), R13
+	MOVQ          blocks+40(FP), R14
+
+scale1:
+	VPBROADCASTW (DI)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R13)
+	VPBROADCASTW (R9)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R13)
+	VPBROADCASTW (R10)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R13)
+	VPBROADCASTW (R11)(R12*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R13)
+	ADDQ         step+48(FP), R12
+	ADDQ         $0x00000100, R13
+	DECQ         R14
+	JNZ          scale1
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	XORQ         R12, R12
+	XORQ         R13, R13
+
+block1:
+	VMOVUPS       (SI)(R13*1), Z0
+	VMOVUPS       (R8)(R13*1), Z17
+	VPMOVSXBD     2(DI)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        64(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z9
+	VFMADD231PS   Z18, Z17, Z13
+	VPMOVSXBD     2(R9)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        128(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z10
+	VFMADD231PS   Z18, Z17, Z14
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R10)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        192(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z11
+	VFMADD231PS   Z18, Z17, Z15
+	VPMOVSXBD     2(R11)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        256(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z12
+	VFMADD231PS   Z18, Z17, Z16
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R13*1), Z0
+	VMOVUPS       64(R8)(R13*1), Z17
+	VPMOVSXBD     18(DI)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        64(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z9
+	VFMADD231PS   Z18, Z17, Z13
+	VPMOVSXBD     18(R9)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        128(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z10
+	VFMADD231PS   Z18, Z17, Z14
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R10)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        192(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z11
+	VFMADD231PS   Z18, Z17, Z15
+	VPMOVSXBD     18(R11)(R12*1), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        256(SP)(R13*2), Z18, Z18
+	VFMADD231PS   Z18, Z0, Z12
+	VFMADD231PS   Z18, Z17, Z16
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R12
+	ADDQ          $0x00000080, R13
+	CMPQ          R13, 2112(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z9, Y0
+	VADDPS        Y0, Y9, Y0
+	VEXTRACTF64X4 $0x01, Z10, Y17
+	VADDPS        Y17, Y10, Y17
+	VEXTRACTF64X4 $0x01, Z11, Y18
+	VADDPS        Y18, Y11, Y18
+	VEXTRACTF64X4 $0x01, Z12, Y19
+	VADDPS        Y19, Y12, Y19
+	VSHUFF64X2    $0x02, Y17, Y0, Y20
+	VSHUFF64X2    $0x01, Y17, Y0, Y0
+	VADDPS        Y0, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y18, Y0
+	VSHUFF64X2    $0x01, Y19, Y18, Y17
+	VADDPS        Y17, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y20, Y17
+	VSHUFPS       $0xee, Y0, Y20, Y0
+	VADDPS        Y0, Y17, Y17
+	VMOVUPS       (SP), Y0
+	VSHUFPS       $0x88, Y17, Y0, Y18
+	VSHUFPS       $0xdd, Y17, Y0, Y0
+	VADDPS        Y0, Y18, Y18
+	VMOVUPS       Y18, (AX)
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VADDPS        Y0, Y13, Y0
+	VEXTRACTF64X4 $0x01, Z14, Y17
+	VADDPS        Y17, Y14, Y17
+	VEXTRACTF64X4 $0x01, Z15, Y18
+	VADDPS        Y18, Y15, Y18
+	VEXTRACTF64X4 $0x01, Z16, Y19
+	VADDPS        Y19, Y16, Y19
+	VSHUFF64X2    $0x02, Y17, Y0, Y20
+	VSHUFF64X2    $0x01, Y17, Y0, Y0
+	VADDPS        Y0, Y20, Y20
+	VSHUFF64X2    $0x02, Y19, Y18, Y0
+	VSHUFF64X2    $0x01, Y19, Y18, Y17
+	VADDPS        Y17, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y20, Y17
+	VSHUFPS       $0xee, Y0, Y20, Y0
+	VADDPS        Y0, Y17, Y17
+	VMOVUPS       32(SP), Y0
+	VSHUFPS       $0x88, Y17, Y0, Y18
+	VSHUFPS       $0xdd, Y17, Y0, Y0
+	VADDPS        Y0, Y18, Y18
+	VMOVUPS       Y18, 512(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighQ8x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·weighQ8x2AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	MOVQ next+64(FP), R8
+	LEAQ (AX)(CX*1), CX
+	MOVQ blocks+48(FP), R9
+	MOVQ R9, (SP)
+
+block:
+	MOVQ    BX, R9
+	ADDQ    step+56(FP), R9
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS 64(CX), Z5
+	VMOVUPS 128(CX), Z6
+	VMOVUPS 192(CX), Z7
+	XORQ    R10, R10
+
+row:
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	MOVQ         (SI)(R10*8), R11
+	VBROADCASTSS (DX)(R10*4), Z8
+	VBROADCASTSS 512(DX)(R10*4), Z9
+	VPBROADCASTW (BX)(R11*1), Y10
+	VCVTPH2PS    Y10, Z10
+	VPMOVSXBD    2(BX)(R11*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z0
+	VFMADD231PS  Z11, Z9, Z4
+	VPMOVSXBD    18(BX)(R11*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z1
+	VFMADD231PS  Z11, Z9, Z5
+	VPBROADCASTW (R9)(R11*1), Y10
+	VCVTPH2PS    Y10, Z10
+	VPMOVSXBD    2(R9)(R11*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VFMADD231PS  Z11, Z9, Z6
+	VPMOVSXBD    18(R9)(R11*1), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z3
+	VFMADD231PS  Z11, Z9, Z7
+	INCQ         R10
+	CMPQ         R10, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R9, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -4086,6 +6412,464 @@ row1:
 	ADDQ         $0x00000080, CX
 	ADDQ         step+56(FP), BX
 	DECQ         DI
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func scoresQ8x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
+TEXT ·scoresQ8x3AVX512(SB), $2152-72
+	MOVQ s+0(FP), AX
+	MOVQ offs+24(FP), CX
+	MOVQ tiles+32(FP), DX
+	MOVQ next+56(FP), BX
+	MOVQ q+8(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x07, DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), R9
+	MOVQ DI, 2144(SP)
+
+tile:
+	MOVQ src+16(FP), DI
+	ADDQ (CX), DI
+	MOVQ src+16(FP), R10
+	ADDQ 32(CX), R10
+	MOVQ src+16(FP), R11
+	ADDQ 8(CX), R11
+	MOVQ src+16(FP), R12
+	ADDQ 40(CX), R12
+	XORQ R13, R13
+	LEAQ 96(SP), R14
+	MOVQ blocks+40(FP), R15
+
+scale0:
+	VPBROADCASTW (DI)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R14)
+	VPBROADCASTW (R10)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R14)
+	VPBROADCASTW (R11)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R14)
+	VPBROADCASTW (R12)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R14)
+	ADDQ         step+48(FP), R13
+	ADDQ         $0x00000100, R14
+	DECQ         R15
+	JNZ          scale0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	XORQ         R13, R13
+	XORQ         R14, R14
+
+block0:
+	VMOVUPS       (SI)(R14*1), Z0
+	VMOVUPS       (R8)(R14*1), Z25
+	VMOVUPS       (R9)(R14*1), Z26
+	VPMOVSXBD     2(DI)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        96(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z1
+	VFMADD231PS   Z27, Z25, Z5
+	VFMADD231PS   Z27, Z26, Z9
+	VPMOVSXBD     2(R10)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        160(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z2
+	VFMADD231PS   Z27, Z25, Z6
+	VFMADD231PS   Z27, Z26, Z10
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R11)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        224(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z3
+	VFMADD231PS   Z27, Z25, Z7
+	VFMADD231PS   Z27, Z26, Z11
+	VPMOVSXBD     2(R12)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        288(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z4
+	VFMADD231PS   Z27, Z25, Z8
+	VFMADD231PS   Z27, Z26, Z12
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R14*1), Z0
+	VMOVUPS       64(R8)(R14*1), Z25
+	VMOVUPS       64(R9)(R14*1), Z26
+	VPMOVSXBD     18(DI)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        96(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z1
+	VFMADD231PS   Z27, Z25, Z5
+	VFMADD231PS   Z27, Z26, Z9
+	VPMOVSXBD     18(R10)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        160(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z2
+	VFMADD231PS   Z27, Z25, Z6
+	VFMADD231PS   Z27, Z26, Z10
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R11)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        224(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z3
+	VFMADD231PS   Z27, Z25, Z7
+	VFMADD231PS   Z27, Z26, Z11
+	VPMOVSXBD     18(R12)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        288(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z4
+	VFMADD231PS   Z27, Z25, Z8
+	VFMADD231PS   Z27, Z26, Z12
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R13
+	ADDQ          $0x00000080, R14
+	CMPQ          R14, 2144(SP)
+	JB            block0
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF64X4 $0x01, Z2, Y25
+	VADDPS        Y25, Y2, Y25
+	VEXTRACTF64X4 $0x01, Z3, Y26
+	VADDPS        Y26, Y3, Y26
+	VEXTRACTF64X4 $0x01, Z4, Y27
+	VADDPS        Y27, Y4, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       Y25, (SP)
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VADDPS        Y0, Y5, Y0
+	VEXTRACTF64X4 $0x01, Z6, Y25
+	VADDPS        Y25, Y6, Y25
+	VEXTRACTF64X4 $0x01, Z7, Y26
+	VADDPS        Y26, Y7, Y26
+	VEXTRACTF64X4 $0x01, Z8, Y27
+	VADDPS        Y27, Y8, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       Y25, 32(SP)
+	VEXTRACTF64X4 $0x01, Z9, Y0
+	VADDPS        Y0, Y9, Y0
+	VEXTRACTF64X4 $0x01, Z10, Y25
+	VADDPS        Y25, Y10, Y25
+	VEXTRACTF64X4 $0x01, Z11, Y26
+	VADDPS        Y26, Y11, Y26
+	VEXTRACTF64X4 $0x01, Z12, Y27
+	VADDPS        Y27, Y12, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       Y25, 64(SP)
+	MOVQ          src+16(FP), DI
+	ADDQ          16(CX), DI
+	MOVQ          src+16(FP), R10
+	ADDQ          48(CX), R10
+	MOVQ          src+16(FP), R11
+	ADDQ          24(CX), R11
+	MOVQ          src+16(FP), R12
+	ADDQ          56(CX), R12
+	XORQ          R13, R13
+	LEAQ          96(SP), R14
+	MOVQ          blocks+40(FP), R15
+
+scale1:
+	VPBROADCASTW (DI)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, (R14)
+	VPBROADCASTW (R10)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 64(R14)
+	VPBROADCASTW (R11)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 128(R14)
+	VPBROADCASTW (R12)(R13*1), Y0
+	VCVTPH2PS    Y0, Z0
+	VMOVUPS      Z0, 192(R14)
+	ADDQ         step+48(FP), R13
+	ADDQ         $0x00000100, R14
+	DECQ         R15
+	JNZ          scale1
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+	VPXORD       Z22, Z22, Z22
+	VPXORD       Z23, Z23, Z23
+	VPXORD       Z24, Z24, Z24
+	XORQ         R13, R13
+	XORQ         R14, R14
+
+block1:
+	VMOVUPS       (SI)(R14*1), Z0
+	VMOVUPS       (R8)(R14*1), Z25
+	VMOVUPS       (R9)(R14*1), Z26
+	VPMOVSXBD     2(DI)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        96(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z13
+	VFMADD231PS   Z27, Z25, Z17
+	VFMADD231PS   Z27, Z26, Z21
+	VPMOVSXBD     2(R10)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        160(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z14
+	VFMADD231PS   Z27, Z25, Z18
+	VFMADD231PS   Z27, Z26, Z22
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     2(R11)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        224(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z15
+	VFMADD231PS   Z27, Z25, Z19
+	VFMADD231PS   Z27, Z26, Z23
+	VPMOVSXBD     2(R12)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        288(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z16
+	VFMADD231PS   Z27, Z25, Z20
+	VFMADD231PS   Z27, Z26, Z24
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VMOVUPS       64(SI)(R14*1), Z0
+	VMOVUPS       64(R8)(R14*1), Z25
+	VMOVUPS       64(R9)(R14*1), Z26
+	VPMOVSXBD     18(DI)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        96(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z13
+	VFMADD231PS   Z27, Z25, Z17
+	VFMADD231PS   Z27, Z26, Z21
+	VPMOVSXBD     18(R10)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        160(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z14
+	VFMADD231PS   Z27, Z25, Z18
+	VFMADD231PS   Z27, Z26, Z22
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	VPMOVSXBD     18(R11)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        224(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z15
+	VFMADD231PS   Z27, Z25, Z19
+	VFMADD231PS   Z27, Z26, Z23
+	VPMOVSXBD     18(R12)(R13*1), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        288(SP)(R14*2), Z27, Z27
+	VFMADD231PS   Z27, Z0, Z16
+	VFMADD231PS   Z27, Z25, Z20
+	VFMADD231PS   Z27, Z26, Z24
+	PREFETCHT1    (BX)
+	ADDQ          nextStep+64(FP), BX
+	ADDQ          step+48(FP), R13
+	ADDQ          $0x00000080, R14
+	CMPQ          R14, 2144(SP)
+	JB            block1
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VADDPS        Y0, Y13, Y0
+	VEXTRACTF64X4 $0x01, Z14, Y25
+	VADDPS        Y25, Y14, Y25
+	VEXTRACTF64X4 $0x01, Z15, Y26
+	VADDPS        Y26, Y15, Y26
+	VEXTRACTF64X4 $0x01, Z16, Y27
+	VADDPS        Y27, Y16, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       (SP), Y0
+	VSHUFPS       $0x88, Y25, Y0, Y26
+	VSHUFPS       $0xdd, Y25, Y0, Y0
+	VADDPS        Y0, Y26, Y26
+	VMOVUPS       Y26, (AX)
+	VEXTRACTF64X4 $0x01, Z17, Y0
+	VADDPS        Y0, Y17, Y0
+	VEXTRACTF64X4 $0x01, Z18, Y25
+	VADDPS        Y25, Y18, Y25
+	VEXTRACTF64X4 $0x01, Z19, Y26
+	VADDPS        Y26, Y19, Y26
+	VEXTRACTF64X4 $0x01, Z20, Y27
+	VADDPS        Y27, Y20, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       32(SP), Y0
+	VSHUFPS       $0x88, Y25, Y0, Y26
+	VSHUFPS       $0xdd, Y25, Y0, Y0
+	VADDPS        Y0, Y26, Y26
+	VMOVUPS       Y26, 512(AX)
+	VEXTRACTF64X4 $0x01, Z21, Y0
+	VADDPS        Y0, Y21, Y0
+	VEXTRACTF64X4 $0x01, Z22, Y25
+	VADDPS        Y25, Y22, Y25
+	VEXTRACTF64X4 $0x01, Z23, Y26
+	VADDPS        Y26, Y23, Y26
+	VEXTRACTF64X4 $0x01, Z24, Y27
+	VADDPS        Y27, Y24, Y27
+	VSHUFF64X2    $0x02, Y25, Y0, Y28
+	VSHUFF64X2    $0x01, Y25, Y0, Y0
+	VADDPS        Y0, Y28, Y28
+	VSHUFF64X2    $0x02, Y27, Y26, Y0
+	VSHUFF64X2    $0x01, Y27, Y26, Y25
+	VADDPS        Y25, Y0, Y0
+	VSHUFPS       $0x44, Y0, Y28, Y25
+	VSHUFPS       $0xee, Y0, Y28, Y0
+	VADDPS        Y0, Y25, Y25
+	VMOVUPS       64(SP), Y0
+	VSHUFPS       $0x88, Y25, Y0, Y26
+	VSHUFPS       $0xdd, Y25, Y0, Y0
+	VADDPS        Y0, Y26, Y26
+	VMOVUPS       Y26, 1024(AX)
+	ADDQ          $0x20, AX
+	ADDQ          $0x40, CX
+	DECQ          DX
+	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·weighQ8x3AVX512(SB), NOSPLIT, $8-80
+	MOVQ o+0(FP), AX
+	MOVQ oStep+8(FP), CX
+	MOVQ p+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ offs+32(FP), SI
+	MOVQ n+40(FP), DI
+	MOVQ next+64(FP), R8
+	LEAQ (AX)(CX*1), R9
+	LEAQ (R9)(CX*1), CX
+	MOVQ blocks+48(FP), R10
+	MOVQ R10, (SP)
+
+block:
+	MOVQ    BX, R10
+	ADDQ    step+56(FP), R10
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS 64(CX), Z9
+	VMOVUPS 128(CX), Z10
+	VMOVUPS 192(CX), Z11
+	XORQ    R11, R11
+
+row:
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	PREFETCHT1   (R8)
+	ADDQ         nextStep+72(FP), R8
+	MOVQ         (SI)(R11*8), R12
+	VBROADCASTSS (DX)(R11*4), Z12
+	VBROADCASTSS 512(DX)(R11*4), Z13
+	VBROADCASTSS 1024(DX)(R11*4), Z14
+	VPBROADCASTW (BX)(R12*1), Y15
+	VCVTPH2PS    Y15, Z15
+	VPMOVSXBD    2(BX)(R12*1), Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VFMADD231PS  Z16, Z12, Z0
+	VFMADD231PS  Z16, Z13, Z4
+	VFMADD231PS  Z16, Z14, Z8
+	VPMOVSXBD    18(BX)(R12*1), Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VFMADD231PS  Z16, Z12, Z1
+	VFMADD231PS  Z16, Z13, Z5
+	VFMADD231PS  Z16, Z14, Z9
+	VPBROADCASTW (R10)(R12*1), Y15
+	VCVTPH2PS    Y15, Z15
+	VPMOVSXBD    2(R10)(R12*1), Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VFMADD231PS  Z16, Z12, Z2
+	VFMADD231PS  Z16, Z13, Z6
+	VFMADD231PS  Z16, Z14, Z10
+	VPMOVSXBD    18(R10)(R12*1), Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z15, Z16, Z16
+	VFMADD231PS  Z16, Z12, Z3
+	VFMADD231PS  Z16, Z13, Z7
+	VFMADD231PS  Z16, Z14, Z11
+	INCQ         R11
+	CMPQ         R11, DI
+	JB           row
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         $0x00000100, AX
+	VMOVUPS      Z4, (R9)
+	VMOVUPS      Z5, 64(R9)
+	VMOVUPS      Z6, 128(R9)
+	VMOVUPS      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         $0x00000100, CX
+	MOVQ         R10, BX
+	ADDQ         step+56(FP), BX
+	SUBQ         $0x02, (SP)
 	JNZ          block
 	VZEROUPPER
 	RET

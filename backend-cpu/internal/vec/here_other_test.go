@@ -3,3 +3,5 @@
 package vec
 
 func vectorHere() bool { return false }
+
+func vector512Here() bool { return false }

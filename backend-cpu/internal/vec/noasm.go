@@ -53,3 +53,39 @@ func weighQ8x2AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n, b
 }
 func weighQ8x3AVX2(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
 }
+func scoresF32x1AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF32x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresF32x2AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF32x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresF32x3AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF32x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresF16x1AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF16x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresF16x2AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF16x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresF16x3AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighF16x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresQ8x1AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighQ8x1AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresQ8x2AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighQ8x2AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}
+func scoresQ8x3AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {
+}
+func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
+}

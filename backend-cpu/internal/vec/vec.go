@@ -12,10 +12,13 @@ import (
 )
 
 // Kernels selects a path; the zero value is pure Go.
-type Kernels struct{ avx2 bool }
+type Kernels struct{ avx2, avx512 bool }
 
 // New gives the kernels of a path. avx2 needs AVX2, FMA and F16C; builds without assembly ignore it.
-func New(avx2 bool) Kernels { return Kernels{avx2 && hasAssembly} }
+func New(avx2 bool) Kernels { return Kernels{avx2: avx2 && hasAssembly} }
+
+// New512 gives the kernels of a processor that has also AVX-512 F, BW, DQ and VL.
+func New512() Kernels { return Kernels{avx2: hasAssembly, avx512: hasAssembly} }
 
 // Vector reports whether assembly is in use.
 func (k Kernels) Vector() bool { return k.avx2 }

@@ -18,6 +18,9 @@ func paths(t *testing.T) map[string]Kernels {
 	if vectorHere() {
 		p["avx2"] = New(true)
 	}
+	if vector512Here() {
+		p["avx512"] = New512()
+	}
 	t.Logf("paths: %d (assembly built in: %v)", len(p), hasAssembly)
 	return p
 }
@@ -340,8 +343,14 @@ func TestEncode(t *testing.T) {
 }
 
 func BenchmarkAttentionParts(b *testing.B) {
+	b.Run("avx2", func(b *testing.B) { attentionParts(b, New(vectorHere())) })
+	if vector512Here() {
+		b.Run("avx512", func(b *testing.B) { attentionParts(b, New512()) })
+	}
+}
+
+func attentionParts(b *testing.B, k Kernels) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	k := New(vectorHere())
 	for _, dim := range []int{64, 128} {
 		for _, f := range formats {
 			mem, offs, _ := region(rng, f, dim, Chunk)
