@@ -68,7 +68,7 @@ func Paths() []string {
 // Stats says how a backend runs and what it has done since New.
 type Stats struct {
 	Path    string // instruction path of the matrix products
-	Vector  string // instruction path of the other ops: generic or avx2
+	Vector  string // instruction path of the other ops: generic, avx2 or avx512
 	Threads int
 	Runs    uint64 // programs run
 	// WeightBytes counts the bytes of weights that programs had to read, each weight once a run (rows of tables one by one).
@@ -113,17 +113,22 @@ func New(o Options) (*Backend, error) {
 	if threads == 0 {
 		threads = pool.DefaultThreads()
 	}
-	b := &Backend{kernel: kernel, vec: vec.New(path != matmul.Generic), pool: pool.New(threads), weights: map[weightKey]*weight{}}
+	b := &Backend{kernel: kernel, vec: vectors(path), pool: pool.New(threads), weights: map[weightKey]*weight{}}
 	b.scratch = scratch{attn: map[[2]int][]*attn.Worker{}, parts: map[int]*attn.Parts{},
 		floats: make([][]float32, threads)}
 	for range threads {
 		b.scratch.matmul = append(b.scratch.matmul, new(matmul.Scratch))
 	}
-	b.stats = Stats{Path: path.String(), Vector: "generic", Threads: threads}
-	if b.vec.Vector() {
-		b.stats.Vector = "avx2"
-	}
+	b.stats = Stats{Path: path.String(), Vector: b.vec.Path(), Threads: threads}
 	return b, nil
+}
+
+// vectors gives the kernels of the other ops that go with a path of the products.
+func vectors(p matmul.Path) vec.Kernels {
+	if p == matmul.AVX512 {
+		return vec.New512()
+	}
+	return vec.New(p == matmul.AVX2)
 }
 
 // Name is "cpu".

@@ -140,7 +140,7 @@ func (c *compiler) only(n *graph.Node, f form) bool {
 		return false
 	}
 	for _, m := range c.u.Nodes {
-		if !slices.ContainsFunc(m.In, func(in *graph.Node) bool { return source(in) == n }) {
+		if !slices.ContainsFunc(m.In, func(in *graph.Node) bool { root, _, _ := in.Layout(); return root == n }) {
 			continue
 		}
 		weights := productWeights(m)

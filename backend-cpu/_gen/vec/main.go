@@ -1,6 +1,6 @@
 // Command vec writes the AVX2 kernels of internal/vec. Run it from backend-cpu/_gen:
 //
-//	GOWORK=off go run ./vec -out ../internal/vec/avx2_amd64.s -stubs ../internal/vec/avx2_amd64.go -pkg vec
+//	GOWORK=off go run ./vec -out ../internal/vec/vec_amd64.s -stubs ../internal/vec/vec_amd64.go -pkg vec
 package main
 
 import (

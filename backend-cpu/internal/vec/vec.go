@@ -17,11 +17,19 @@ type Kernels struct{ avx2, avx512 bool }
 // New gives the kernels of a path. avx2 needs AVX2, FMA and F16C; builds without assembly ignore it.
 func New(avx2 bool) Kernels { return Kernels{avx2: avx2 && hasAssembly} }
 
-// New512 gives the kernels of a processor that has also AVX-512 F, BW, DQ and VL.
+// New512 gives the kernels of a processor that has also AVX-512 F, BW, DQ and VL: attention with 16 lanes, the rest as AVX2.
 func New512() Kernels { return Kernels{avx2: hasAssembly, avx512: hasAssembly} }
 
-// Vector reports whether assembly is in use.
-func (k Kernels) Vector() bool { return k.avx2 }
+// Path names what is in use: generic, avx2 or avx512.
+func (k Kernels) Path() string {
+	switch {
+	case k.avx512:
+		return "avx512"
+	case k.avx2:
+		return "avx2"
+	}
+	return "generic"
+}
 
 // Add is y = a + b.
 func (k Kernels) Add(y, a, b []float32) {
