@@ -131,7 +131,8 @@ func (s *staging) toHost(b *cudart.Bound, stream *cudart.Stream, dst []byte, src
 			return err
 		}
 	}
-	return nil
+	// All has ended. An event doesn't say so of the stream, and after a wait that timed out nothing may be freed until one has.
+	return stream.Wait(b, s.deadline, what)
 }
 
 // wideBytes is from how many bytes on several threads copy out of pinned memory: one alone reads what a device wrote at a fraction of
