@@ -17,7 +17,7 @@ type Options struct {
 
 	NoGraph          bool // launch kernels one by one, never capture and replay
 	NoPrefillCapture bool // capture steps of one output row only
-	NoPrefillGEMM    bool // no tensor cores: prefill by the kernels of decoding, bit for bit the same
+	NoPrefillGEMM    bool // prefill by the kernels of decoding, with their bits
 	NoPrewarm        bool // load kernels when first used (the control of a test)
 	NoTiles          bool // weights in the file's layout only
 	Explicit         bool // build CUDA graphs node by node instead of capturing them (docs/adr/0003)

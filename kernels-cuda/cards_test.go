@@ -19,10 +19,11 @@ func TestCards(t *testing.T) {
 		"RTX 4090": {8, 9, 99 << 10, 128},
 		"H200":     {9, 0, 227 << 10, 132},
 		"RTX 5090": {12, 0, 99 << 10, 170},
+		"more shared memory than any kernel asks for": {9, 0, 512 << 10, 132},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := cudatest.Options{Attributes: map[int]int{sys.AttrComputeMajor: c.major, sys.AttrComputeMinor: c.minor,
-				sys.AttrMaxSharedPerBlockOpt: c.shared, sys.AttrMultiprocessors: c.processors}}
+				sys.AttrMaxSharedPerBlockOpt: c.shared, sys.AttrMaxSharedPerSM: c.shared + 1<<10, sys.AttrMultiprocessors: c.processors}}
 			within(t, o, "", func(_ *cudatest.Fake, b *cudart.Bound) {
 				k, err := Load(b, []byte("image"))
 				require.NoError(t, err)
@@ -48,8 +49,8 @@ func TestCards(t *testing.T) {
 							p.Type[0], p.Rows[0] = ty, shape[0]
 							require.NoError(t, k.MatvecTile(r, p), "type %d, %v, %d columns", ty, shape, n)
 							require.NoError(t, k.MatvecSwiglu(r, ty, &MatvecSwigluParams{Y: 16, Rows: shape[0], K: shape[1], Columns: n}), "type %d, %v, %d columns", ty, shape, n)
-							for _, cfg := range r.cfg {
-								require.LessOrEqual(t, int(cfg.SharedBytes), c.shared)
+							for i, cfg := range r.cfg {
+								require.LessOrEqual(t, int(cfg.SharedBytes), min(c.shared, max(staticLimit, table[r.info[i].ID].shared)), r.name[i])
 								require.LessOrEqual(t, cfg.BlockX, uint32(640))
 							}
 						}

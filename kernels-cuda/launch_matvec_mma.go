@@ -10,11 +10,13 @@ import (
 // errRoom is of a product whose blocks don't fit on the device.
 var errRoom = errors.New("too little shared memory")
 
-// Of cu/matvec_mma.cuh: registers of a thread, warps of a block at most, bytes of a warp's table of scales.
+// Of cu/matvec_mma.cuh: registers of a thread, warps of a block at most, bytes of a warp's table of scales; of the manifest: bytes of shared
+// memory that a kernel may have at most.
 const (
 	mmaRegisters  = 128
 	mmaWarps      = 16
 	mmaTableBytes = 2048
+	mmaShared     = 227 << 10
 )
 
 // mmaStageBytes is a group's activations of a block's columns, mmaSumBytes the sums of two tiles, mmaWeightBytes a warp's weights under way
@@ -85,7 +87,7 @@ func (w *mmaWork) plan(n int, dev *cudart.DeviceInfo) (best mmaPlan, err error) 
 				if p.ahead > 0 {
 					p.shared = own + p.ahead*p.warps*mmaStageBytes(n)
 				}
-				if p.shared > dev.SharedPerBlockOptin {
+				if p.shared > min(mmaShared, dev.SharedPerBlockOptin) {
 					continue
 				}
 				fit := min(dev.RegsPerSM/(mmaRegisters*32*p.warps), dev.MaxThreadsPerSM/(32*p.warps), dev.SharedPerSM/(p.shared+dev.SharedReserved))

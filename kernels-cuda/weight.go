@@ -60,7 +60,7 @@ func RawStride(t int32, k int) (int64, error) {
 }
 
 // MatvecParts is how many partial sums a row of a weight [rows, k] of a quantised type is added up from, in every decode product: a function of
-// the weight's shape alone, so that a result doesn't depend on columns, layout or fusion. Two parts are a warp, and a tile of 16
+// the weight's shape alone (of the first one's, for stacked weights), so that a result doesn't depend on columns or layout. Two parts are a warp, and a tile of 16
 // rows has parts/2 warps: as many as there are pairs of groups up to 10, else as few as read the row in equally many rounds; half
 // as many where the tiles alone fill the device.
 func MatvecParts(rows, k int) int {

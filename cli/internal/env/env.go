@@ -28,7 +28,7 @@ var Gates = []Gate{
 	{"MINFER_CUDA_KERNELS", "string", "", "file with the CUDA kernels; empty: beside the program, then the user's cache", true},
 	{"MINFER_NO_CUDA_GRAPH", "bool", "0", "launch CUDA kernels one by one, never replay a step", false},
 	{"MINFER_NO_PREFILL_CAPTURE", "bool", "0", "replay decode steps only", false},
-	{"MINFER_NO_PREFILL_GEMM", "bool", "0", "prefill without tensor cores, by the kernels of decoding", false},
+	{"MINFER_NO_PREFILL_GEMM", "bool", "0", "prefill by the kernels of decoding, with their bits", false},
 	{"MINFER_NO_PREWARM", "bool", "0", "load CUDA kernels when first used instead of at the start", false},
 	{"MINFER_CUDA_TILES", "bool", "1", "lay quantised weights out in tiles on the GPU; 0: as in the file (also MINFER_Q6K_DPL)", false},
 	{"MINFER_OP_TIMING", "bool", "0", "time every CUDA kernel and print a table at the end, as --profile does", false},
