@@ -149,6 +149,7 @@ func (b *Backend) CopyCells(r graph.KVRegion, dst, src, n int) error {
 	if n == 0 || dst == src {
 		return nil
 	}
+	b.last = "a move of KV cells"
 	return b.do(func(bd *cudart.Bound) error {
 		return b.dev.kernels.KvMove(streamQueue{bd, b.stream}, &kernelscuda.KvMoveParams{Region: at, Row: r.RowBytes, Dst: int32(dst), Src: int32(src), Count: int32(n)})
 	})
