@@ -8,7 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	backendcuda "github.com/minfer-go/minfer/backend-cuda"
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/gguf"
 	"github.com/minfer-go/minfer/kvformat"
@@ -50,15 +49,6 @@ type inspection struct {
 	CUDA      *deviceMemory          `json:"cuda,omitempty"`
 	NoCUDA    string                 `json:"no_cuda,omitempty"` // why no GPU runs it
 	Refused   string                 `json:"refused,omitempty"` // why minfer can't run it
-}
-
-// deviceMemory is what the model would take on a GPU, as the backend asks before it takes a model.
-type deviceMemory struct {
-	Weights  backendcuda.Footprint `json:"weights"`
-	KV       int64                 `json:"kv"`
-	Compute  int64                 `json:"compute"`
-	Overhead int64                 `json:"overhead"` // kernels, scratch and the like, about
-	Total    int64                 `json:"total"`
 }
 
 type metaEntry struct {
@@ -162,12 +152,11 @@ func (c *inspectCmd) estimate(a *app, f *gguf.File, in *inspection) error {
 	if err != nil {
 		return err
 	}
-	planes, err := o.Footprint(net.Weights())
-	if err != nil {
+	if d, err := onDevice(o, net, e); err != nil {
 		in.NoCUDA = err.Error()
-		return nil
+	} else {
+		in.CUDA = &d
 	}
-	in.CUDA = &deviceMemory{Weights: planes, KV: e.KV, Compute: e.Compute, Overhead: backendcuda.Overhead, Total: planes.Bytes + e.KV + e.Compute + backendcuda.Overhead}
 	return nil
 }
 

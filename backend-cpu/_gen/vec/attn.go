@@ -15,24 +15,27 @@ const (
 	maxScale = 256 / 32 // blocks of a Q8 row whose scales there is room for
 )
 
-// eight loads elements [8*g,8*g+8) of a block at m, in float32 but for Q8's scale.
-func eight(format string, m Mem, g int, v VecVirtual) {
+// load brings lanes [n*g,n*g+n) of a block at m into v, in float32 but for Q8's scale; n is 8 or 16.
+func load(format string, m Mem, g, n int, v VecVirtual) {
 	switch format {
 	case "F32":
-		VMOVUPS(m.Offset(32*g), v)
+		VMOVUPS(m.Offset(4*n*g), v)
 	case "F16":
-		VCVTPH2PS(m.Offset(16*g), v)
+		VCVTPH2PS(m.Offset(2*n*g), v)
 	case "Q8":
-		VPMOVSXBD(m.Offset(2+8*g), v)
+		VPMOVSXBD(m.Offset(2+n*g), v)
 		VCVTDQ2PS(v, v)
 	}
 }
 
-// blockScale broadcasts the scale of a Q8 block.
-func blockScale(m Mem) VecVirtual {
-	x, y := XMM(), YMM()
-	VPBROADCASTW(m, x)
-	VCVTPH2PS(x, y)
+// blockScale broadcasts the scale of a Q8 block to a vector of the kind that vec makes.
+func blockScale(m Mem, vec func() VecVirtual) VecVirtual {
+	half, y := XMM(), vec()
+	if y.Size() == 64 {
+		half = YMM()
+	}
+	VPBROADCASTW(m, half)
+	VCVTPH2PS(half, y)
 	return y
 }
 
@@ -52,11 +55,11 @@ func widen(format string) {
 	ask(format)
 	var scale VecVirtual
 	if format == "Q8" {
-		scale = blockScale(Mem{Base: from})
+		scale = blockScale(Mem{Base: from}, YMM)
 	}
 	for g := range 4 {
 		v := YMM()
-		eight(format, Mem{Base: from}, g, v)
+		load(format, Mem{Base: from}, g, 8, v)
 		if format == "Q8" {
 			VMULPS(scale, v, v)
 		}
@@ -79,25 +82,7 @@ func widen(format string) {
 // each load of a query serves 4 positions, each load (and widening) of a key all queries. The lanes of 8 positions are then
 // summed together, in the order of reduce16.
 func scores(format string, heads int) {
-	name := fmt.Sprintf("scores%sx%dAVX2", format, heads)
-	attr := NOSPLIT
-	if format == "Q8" {
-		attr = 0 // the frame is too large for that
-	}
-	TEXT(name, attr, "func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int)")
-	Doc(fmt.Sprintf("%s multiplies %d queries with tiles of 8 positions; the queries' rows have blocks*32 elements.", name, heads))
-	Pragma("noescape")
-	s, offs, tiles := ptr("s"), ptr("offs"), ptr("tiles")
-	loadNext(format)
-	q := []Register{ptr("q")}
-	size := GP64() // bytes of a query
-	Load(Param("blocks"), size)
-	SHLQ(U8(7), size)
-	for h := 1; h < heads; h++ {
-		r := GP64()
-		LEAQ(Mem{Base: q[h-1], Index: size, Scale: 1}, r)
-		q = append(q, r)
-	}
+	s, offs, tiles, size, q := beginScores(fmt.Sprintf("scores%sx%dAVX2", format, heads), format, heads)
 	low := AllocLocal(4 * heads * 32)
 	first := AllocLocal(heads * 32)
 	var scales Mem
@@ -109,26 +94,9 @@ func scores(format string, heads int) {
 
 	Label("tile")
 	for half, positions := range [][4]int{{0, 4, 1, 5}, {2, 6, 3, 7}} {
-		var row [4]Register
-		for p := range row {
-			row[p] = GP64()
-			Load(Param("src"), row[p])
-			ADDQ(Mem{Base: offs, Disp: 8 * positions[p]}, row[p])
-		}
+		row := rowsAt(offs, positions)
 		if format == "Q8" {
-			at, to, left := GP64(), GP64(), GP64()
-			XORQ(at, at)
-			LEAQ(scales, to)
-			Load(Param("blocks"), left)
-			label := fmt.Sprintf("scale%d", half)
-			Label(label)
-			for p := range row {
-				VMOVUPS(blockScale(Mem{Base: row[p], Index: at, Scale: 1}), Mem{Base: to, Disp: 32 * p})
-			}
-			addStep(at)
-			ADDQ(U32(128), to)
-			DECQ(left)
-			JNZ(LabelRef(label))
+			keepScales(fmt.Sprintf("scale%d", half), row, scales, YMM)
 		}
 		sums := make([][4]VecVirtual, heads)
 		for pass := range 2 {
@@ -151,7 +119,7 @@ func scores(format string, heads int) {
 				}
 				for p := range row {
 					k := YMM()
-					eight(format, Mem{Base: row[p], Index: at, Scale: 1}, g, k)
+					load(format, Mem{Base: row[p], Index: at, Scale: 1}, g, 8, k)
 					if format == "Q8" {
 						VMULPS(Mem{Base: scales.Base, Symbol: scales.Symbol, Disp: scales.Disp + 32*p, Index: qAt, Scale: 1}, k, k)
 					}
@@ -177,19 +145,80 @@ func scores(format string, heads int) {
 			}
 		}
 		for h, r := range sums {
-			t := pairs4(pairs8(r[0], r[1]), pairs8(r[2], r[3]))
-			if half == 0 {
-				VMOVUPS(t, first.Offset(32*h))
-				continue
-			}
-			f, a, b := YMM(), YMM(), YMM()
-			VMOVUPS(first.Offset(32*h), f)
-			VSHUFPS(U8(0x88), t, f, a)
-			VSHUFPS(U8(0xdd), t, f, b)
-			VADDPS(b, a, a)
-			VMOVUPS(a, Mem{Base: s, Disp: sBytes * h})
+			put(half, h, s, first, pairs4(pairs8(r[0], r[1]), pairs8(r[2], r[3])))
 		}
 	}
+	endScores(s, offs, tiles)
+}
+
+// beginScores declares a kernel of scores and finds the queries and their size in bytes.
+func beginScores(name, format string, heads int) (s, offs, tiles, size Register, q []Register) {
+	attr := NOSPLIT
+	if format == "Q8" {
+		attr = 0 // the frame is too large for that
+	}
+	TEXT(name, attr, "func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int)")
+	Doc(fmt.Sprintf("%s multiplies %d queries with tiles of 8 positions; the queries' rows have blocks*32 elements.", name, heads))
+	Pragma("noescape")
+	s, offs, tiles = ptr("s"), ptr("offs"), ptr("tiles")
+	loadNext(format)
+	q = []Register{ptr("q")}
+	size = GP64()
+	Load(Param("blocks"), size)
+	SHLQ(U8(7), size)
+	for h := 1; h < heads; h++ {
+		r := GP64()
+		LEAQ(Mem{Base: q[h-1], Index: size, Scale: 1}, r)
+		q = append(q, r)
+	}
+	return s, offs, tiles, size, q
+}
+
+// rowsAt gives the addresses of four of a tile's rows.
+func rowsAt(offs Register, positions [4]int) (row [4]Register) {
+	for p := range row {
+		row[p] = GP64()
+		Load(Param("src"), row[p])
+		ADDQ(Mem{Base: offs, Disp: 8 * positions[p]}, row[p])
+	}
+	return row
+}
+
+// keepScales broadcasts the scales of four Q8 rows' blocks to scales, a vector each.
+func keepScales(label string, row [4]Register, scales Mem, vec func() VecVirtual) {
+	at, to, left := GP64(), GP64(), GP64()
+	XORQ(at, at)
+	LEAQ(scales, to)
+	Load(Param("blocks"), left)
+	Label(label)
+	size := 0
+	for p := range row {
+		v := blockScale(Mem{Base: row[p], Index: at, Scale: 1}, vec)
+		size = int(v.Size())
+		VMOVUPS(v, Mem{Base: to, Disp: size * p})
+	}
+	addStep(at)
+	ADDQ(U32(4*size), to)
+	DECQ(left)
+	JNZ(LabelRef(label))
+}
+
+// put keeps the sums t of a tile's first half, or adds neighbours of both halves and stores one query's 8 scores.
+func put(half, h int, s Register, first Mem, t VecVirtual) {
+	if half == 0 {
+		VMOVUPS(t, first.Offset(32*h))
+		return
+	}
+	f, a, b := YMM(), YMM(), YMM()
+	VMOVUPS(first.Offset(32*h), f)
+	VSHUFPS(U8(0x88), t, f, a)
+	VSHUFPS(U8(0xdd), t, f, b)
+	VADDPS(b, a, a)
+	VMOVUPS(a, Mem{Base: s, Disp: sBytes * h})
+}
+
+// endScores goes on to the next tile.
+func endScores(s, offs, tiles Register) {
 	ADDQ(Imm(32), s)
 	ADDQ(Imm(64), offs)
 	DECQ(tiles)
@@ -286,7 +315,7 @@ func weigh(format string, heads int) {
 		m := Mem{Base: src, Index: row, Scale: 1}
 		var scale VecVirtual
 		if format == "Q8" {
-			scale = blockScale(m)
+			scale = blockScale(m, YMM)
 		}
 		var w []VecVirtual
 		for h := range heads {
@@ -296,7 +325,7 @@ func weigh(format string, heads int) {
 		}
 		for e := range 4 / parts {
 			v := YMM()
-			eight(format, m, part*4/parts+e, v)
+			load(format, m, part*4/parts+e, 8, v)
 			if format == "Q8" {
 				VMULPS(scale, v, v)
 			}

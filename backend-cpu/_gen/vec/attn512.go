@@ -8,26 +8,6 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// sixteen loads elements [16*g,16*g+16) of a block at m, in float32 but for Q8's scale.
-func sixteen(format string, m Mem, g int, v VecVirtual) {
-	switch format {
-	case "F32":
-		VMOVUPS(m.Offset(64*g), v)
-	case "F16":
-		VCVTPH2PS(m.Offset(32*g), v)
-	case "Q8":
-		VPMOVSXBD(m.Offset(2+16*g), v)
-		VCVTDQ2PS(v, v)
-	}
-}
-
-func blockScale512(m Mem) VecVirtual {
-	x, y := YMM(), ZMM()
-	VPBROADCASTW(m, x)
-	VCVTPH2PS(x, y)
-	return y
-}
-
 func zero512() VecVirtual {
 	v := ZMM()
 	VPXORD(v, v, v)
@@ -36,25 +16,7 @@ func zero512() VecVirtual {
 
 // scores512 is scores with all 16 partial sums of a position in one register.
 func scores512(format string, heads int) {
-	name := fmt.Sprintf("scores%sx%dAVX512", format, heads)
-	attr := NOSPLIT
-	if format == "Q8" {
-		attr = 0 // the frame is too large for that
-	}
-	TEXT(name, attr, "func(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int)")
-	Doc(fmt.Sprintf("%s multiplies %d queries with tiles of 8 positions; the queries' rows have blocks*32 elements.", name, heads))
-	Pragma("noescape")
-	s, offs, tiles := ptr("s"), ptr("offs"), ptr("tiles")
-	loadNext(format)
-	q := []Register{ptr("q")}
-	size := GP64() // bytes of a query
-	Load(Param("blocks"), size)
-	SHLQ(U8(7), size)
-	for h := 1; h < heads; h++ {
-		r := GP64()
-		LEAQ(Mem{Base: q[h-1], Index: size, Scale: 1}, r)
-		q = append(q, r)
-	}
+	s, offs, tiles, size, q := beginScores(fmt.Sprintf("scores%sx%dAVX512", format, heads), format, heads)
 	first := AllocLocal(heads * 32)
 	var scales Mem
 	if format == "Q8" {
@@ -65,26 +27,9 @@ func scores512(format string, heads int) {
 
 	Label("tile")
 	for half, positions := range [][4]int{{0, 4, 1, 5}, {2, 6, 3, 7}} {
-		var row [4]Register
-		for p := range row {
-			row[p] = GP64()
-			Load(Param("src"), row[p])
-			ADDQ(Mem{Base: offs, Disp: 8 * positions[p]}, row[p])
-		}
+		row := rowsAt(offs, positions)
 		if format == "Q8" {
-			at, to, left := GP64(), GP64(), GP64()
-			XORQ(at, at)
-			LEAQ(scales, to)
-			Load(Param("blocks"), left)
-			label := fmt.Sprintf("scale%d", half)
-			Label(label)
-			for p := range row {
-				VMOVUPS(blockScale512(Mem{Base: row[p], Index: at, Scale: 1}), Mem{Base: to, Disp: 64 * p})
-			}
-			addStep(at)
-			ADDQ(U32(256), to)
-			DECQ(left)
-			JNZ(LabelRef(label))
+			keepScales(fmt.Sprintf("scale%d", half), row, scales, ZMM)
 		}
 		sums := make([][4]VecVirtual, heads)
 		for h := range sums {
@@ -106,7 +51,7 @@ func scores512(format string, heads int) {
 			}
 			for p := range row {
 				k := ZMM()
-				sixteen(format, Mem{Base: row[p], Index: at, Scale: 1}, g, k)
+				load(format, Mem{Base: row[p], Index: at, Scale: 1}, g, 16, k)
 				if format == "Q8" {
 					VMULPS(Mem{Base: scales.Base, Symbol: scales.Symbol, Disp: scales.Disp + 64*p, Index: qAt, Scale: 2}, k, k)
 				}
@@ -129,25 +74,10 @@ func scores512(format string, heads int) {
 				VEXTRACTF64X4(U8(1), sums[h][p], r[p])
 				VADDPS(r[p], sums[h][p].AsY(), r[p])
 			}
-			t := pairs4(pairs512(r[0], r[1]), pairs512(r[2], r[3]))
-			if half == 0 {
-				VMOVUPS(t, first.Offset(32*h))
-				continue
-			}
-			f, a, b := YMM(), YMM(), YMM()
-			VMOVUPS(first.Offset(32*h), f)
-			VSHUFPS(U8(0x88), t, f, a)
-			VSHUFPS(U8(0xdd), t, f, b)
-			VADDPS(b, a, a)
-			VMOVUPS(a, Mem{Base: s, Disp: sBytes * h})
+			put(half, h, s, first, pairs4(pairs512(r[0], r[1]), pairs512(r[2], r[3])))
 		}
 	}
-	ADDQ(Imm(32), s)
-	ADDQ(Imm(64), offs)
-	DECQ(tiles)
-	JNZ(LabelRef("tile"))
-	VZEROUPPER()
-	RET()
+	endScores(s, offs, tiles)
 }
 
 // weigh512 is weigh with two blocks of 32 elements at a time, so that as many sums are in flight.
@@ -199,11 +129,11 @@ func weigh512(format string, heads int) {
 		m := Mem{Base: base, Index: row, Scale: 1}
 		var scale VecVirtual
 		if format == "Q8" {
-			scale = blockScale512(m)
+			scale = blockScale(m, ZMM)
 		}
 		for e := range 2 {
 			v := ZMM()
-			sixteen(format, m, e, v)
+			load(format, m, e, 16, v)
 			if format == "Q8" {
 				VMULPS(scale, v, v)
 			}
