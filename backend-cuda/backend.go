@@ -50,7 +50,10 @@ type Stats struct {
 // spin is how long a wait polls without a pause: a decode step ends within it, and is then seen within microseconds.
 const spin = 20 * time.Millisecond
 
-var _ graph.Backend = (*Backend)(nil)
+var (
+	_ graph.Backend  = (*Backend)(nil)
+	_ graph.Profiler = (*Backend)(nil)
+)
 
 type weightKey struct{ model, name string }
 

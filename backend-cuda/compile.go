@@ -42,7 +42,7 @@ func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
 			return nil, err
 		}
 	}
-	p := &program{b: b, name: fmt.Sprintf("the step of %d rows from %q on", u.Params.Rows, u.Nodes[0].Name)}
+	p := &program{b: b, phase: u.Params.Phase(), name: fmt.Sprintf("the step of %d rows from %q on", u.Params.Rows, u.Nodes[0].Name)}
 	p.step = p.run
 	p.replays = !u.Traced && (u.Params.Outputs == 1 && u.Params.Rows == 1 || !b.opts.NoPrefillCapture)
 	err := b.do(func(bd *cudart.Bound) error {

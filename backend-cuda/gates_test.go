@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ type seen struct {
 	kernels map[string]int // runs of each
 	calls   map[string]int
 	modes   []int // of captures
-	profile []KernelProfile
+	profile []graph.Profile
 	stats   Stats
 	prompts Stats // after the prompts
 }
@@ -99,10 +100,21 @@ func TestGates(t *testing.T) {
 
 	s = watch(t, Options{Profile: true})
 	assert.Zero(t, s.stats.Captured)
-	timed := 0
-	for _, k := range s.profile {
-		timed += k.Calls
-		assert.Equal(t, s.kernels[k.Name], k.Calls, k.Name)
+	require.Len(t, s.profile, 2)
+	timed, calls := uint64(0), map[string]int{}
+	for i, p := range s.profile {
+		assert.Equal(t, []graph.Phase{graph.PhasePrompt, graph.PhaseDecode}[i], p.Phase)
+		assert.Equal(t, 4, p.Steps)
+		var sum time.Duration
+		for _, k := range p.Lines {
+			sum += k.Time
+			timed += uint64(k.Calls)
+			calls[k.Name] += int(k.Calls)
+		}
+		assert.Equal(t, p.Time, sum)
 	}
-	assert.EqualValues(t, s.stats.Launches, timed, "every launch of a step is timed")
+	assert.Equal(t, s.stats.Launches, timed, "every launch of a step is timed")
+	for name, n := range calls {
+		assert.Equal(t, s.kernels[name], n, name)
+	}
 }

@@ -1,39 +1,25 @@
 package backendcuda
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"io"
-	"slices"
-	"text/tabwriter"
 	"unsafe"
 
 	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/graph"
 	kernelscuda "github.com/minfer-go/minfer/kernels-cuda"
 )
 
 // profiler adds up what each kernel took. Every launch stands between two events, so gaps between kernels don't count and
 // programmatic overlap is off: sums are larger than a replayed step.
 type profiler struct {
-	kernels map[kernelscuda.ID]*KernelProfile
-	events  []*cudart.Event
+	phases [graph.NumPhases]phase
+	events []*cudart.Event
 }
 
-// KernelProfile is one line of a profile.
-type KernelProfile struct {
-	Name  string  `json:"kernel"`
-	Calls int     `json:"calls"`
-	MS    float64 `json:"ms"`
-	Bytes int64   `json:"bytes"` // moved, as the launcher knows it; attention's for the lengths of each step
-}
-
-// GBs is the rate at which the kernel moved its bytes.
-func (k KernelProfile) GBs() float64 {
-	if k.MS == 0 {
-		return 0
-	}
-	return float64(k.Bytes) / k.MS / 1e6
+// phase is what a phase's programs took.
+type phase struct {
+	programs int
+	kernels  map[kernelscuda.ID]*graph.ProfileLine
 }
 
 // profiled runs the program with an event after every kernel and waits for it.
@@ -64,22 +50,24 @@ func (p *program) profiled(bd *cudart.Bound) error {
 		return err
 	}
 	b.stats.Launches += uint64(len(p.launches))
-	if pr.kernels == nil {
-		pr.kernels = map[kernelscuda.ID]*KernelProfile{}
+	ph := &pr.phases[p.phase]
+	if ph.kernels == nil {
+		ph.kernels = map[kernelscuda.ID]*graph.ProfileLine{}
 	}
+	ph.programs++
 	for i := range p.launches {
 		l := &p.launches[i]
 		took, err := pr.events[i+1].Since(bd, pr.events[i])
 		if err != nil {
 			return err
 		}
-		k := pr.kernels[l.info.ID]
+		k := ph.kernels[l.info.ID]
 		if k == nil {
-			k = &KernelProfile{Name: l.info.ID.String()}
-			pr.kernels[l.info.ID] = k
+			k = &graph.ProfileLine{Name: l.info.ID.String()}
+			ph.kernels[l.info.ID] = k
 		}
 		k.Calls++
-		k.MS += float64(took.Nanoseconds()) / 1e6
+		k.Time += took
 		bytes := l.info.Bytes
 		if l.attn != nil {
 			if bytes, err = b.attended(bd, l); err != nil {
@@ -114,29 +102,30 @@ func (pr *profiler) close(bd *cudart.Bound) error {
 	return errors.Join(errs...)
 }
 
-// Profile gives what was measured since New, the longest first; nil without Options.Profile.
-func (b *Backend) Profile() []KernelProfile {
+// Profile gives the time of each kernel; a profile's time is that of its kernels, without the gaps between them. Bytes are those moved, as
+// the launcher knows them; attention's for the lengths of each step. Nil without Options.Profile.
+func (b *Backend) Profile() (list []graph.Profile) {
 	if b.profile == nil {
 		return nil
 	}
-	var list []KernelProfile
-	for _, k := range b.profile.kernels {
-		list = append(list, *k)
+	for i, ph := range &b.profile.phases {
+		if ph.programs == 0 {
+			continue
+		}
+		p := graph.Profile{Phase: graph.Phase(i), Steps: ph.programs, Workers: 1}
+		for _, k := range ph.kernels {
+			p.Lines = append(p.Lines, *k)
+			p.Time += k.Time
+		}
+		p.Sort()
+		list = append(list, p)
 	}
-	slices.SortFunc(list, func(x, y KernelProfile) int { return cmp.Or(cmp.Compare(y.MS, x.MS), cmp.Compare(x.Name, y.Name)) })
 	return list
 }
 
-// WriteProfile prints a profile as a table. bandwidth is what the device reads in GB/s, 0 if not measured.
-func WriteProfile(w io.Writer, list []KernelProfile, bandwidth float64) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\tcalls\tms\tµs a call\tMB\tGB/s\tshare of read\t")
-	for _, k := range list {
-		share := "-"
-		if bandwidth > 0 {
-			share = fmt.Sprintf("%.0f %%", 100*k.GBs()/bandwidth)
-		}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.2f\t%.1f\t%.0f\t%s\t\n", k.Name, k.Calls, k.MS, 1000*k.MS/float64(k.Calls), float64(k.Bytes)/1e6, k.GBs(), share)
+// ResetProfile forgets what was timed.
+func (b *Backend) ResetProfile() {
+	if b.profile != nil {
+		b.profile.phases = [graph.NumPhases]phase{}
 	}
-	return t.Flush()
 }

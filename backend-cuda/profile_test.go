@@ -1,7 +1,6 @@
 package backendcuda
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,13 +45,15 @@ func TestProfileCountsCellsInUse(t *testing.T) {
 	clean(t, f)
 }
 
-func bytesOf(list []KernelProfile, kernel string) int64 {
-	for _, k := range list {
-		if k.Name == kernel {
-			return k.Bytes
+func bytesOf(list []graph.Profile, kernel string) (n int64) {
+	for _, p := range list {
+		for _, k := range p.Lines {
+			if k.Name == kernel {
+				n += k.Bytes
+			}
 		}
 	}
-	return 0
+	return n
 }
 
 // TestBandwidthOfAFullDevice: the probe takes what is free, or says that it is too little.
@@ -70,17 +71,4 @@ func TestBandwidthOfAFullDevice(t *testing.T) {
 		require.NoError(t, b.Close())
 		clean(t, f)
 	}
-}
-
-func TestWriteProfile(t *testing.T) {
-	var out strings.Builder
-	list := []KernelProfile{{Name: "gemm", Calls: 4, MS: 2, Bytes: 3e9}, {Name: "add", Calls: 1, Bytes: 1e5}}
-	require.NoError(t, WriteProfile(&out, list, 3000))
-	lines := strings.Split(out.String(), "\n")
-	assert.Equal(t, strings.Fields("kernel calls ms µs a call MB GB/s share of read"), strings.Fields(lines[0]))
-	assert.Equal(t, strings.Fields("gemm 4 2.000 500.00 3000.0 1500 50 %"), strings.Fields(lines[1]))
-	assert.Equal(t, strings.Fields("add 1 0.000 0.00 0.1 0 0 %"), strings.Fields(lines[2]))
-	out.Reset()
-	require.NoError(t, WriteProfile(&out, list, 0))
-	assert.Contains(t, out.String(), " -\n", "no share where the bandwidth isn't known")
 }

@@ -26,6 +26,7 @@ type launch struct {
 type program struct {
 	b        *Backend
 	name     string
+	phase    graph.Phase // of its steps, for a profile
 	launches []launch
 	arena    *arena
 	counters *cudart.Memory

@@ -95,7 +95,7 @@ func (c *chooser) report(w io.Writer, ctx *engine.Context) error {
 	if err != nil && !errors.Is(err, graph.ErrOutOfMemory) { // the model takes it all: no shares then
 		return err
 	}
-	return backendcuda.WriteProfile(w, b.Profile(), bandwidth)
+	return graph.WriteProfile(w, b.Profile(), 1e9*bandwidth, 0)
 }
 
 // cudaOptions lays the environment's gates over o.
