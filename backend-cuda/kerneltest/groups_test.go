@@ -65,6 +65,11 @@ func groups() map[string][]testCase {
 		}
 		g["gemm"] = append(g["gemm"], gemmCase(true, s[0], s[1], s[2]), gemmCase(false, s[0], s[1], s[2]), gemmF32Case(s[0], s[1], s[2]))
 	}
+	for _, s := range modelShapes() {
+		if !small {
+			g["models"] = append(g["models"], modelCase(s))
+		}
+	}
 	g["gemm"] = append(g["gemm"], gemmF32Case(5, 9, 3), gemmF32Case(140, 150, 77))
 	return g
 }
