@@ -93,7 +93,7 @@ func Run(ctx context.Context, models []*engine.Model, o Options) ([]Result, erro
 		}
 	}
 	if o.limits == nil {
-		p := prober{}
+		p := prober{devices: map[device]Limits{}}
 		defer p.close()
 		o.limits = p.measure
 		if path, ok := cpuPath(models); ok {

@@ -11,8 +11,12 @@ import (
 // Limits are what the machine does at best: bytes read and int8 products a second. Zero: not known, as products are of a GPU.
 type Limits = backendcpu.Limits
 
-// prober measures limits: of the CPU if it was opened, of the memory of a device that can say.
-type prober struct{ p *backendcpu.Probe }
+// prober measures limits: of the CPU if it was opened, time and again, as others may use its memory too; of a device that can say once,
+// before its first test, since the large buffers that this takes and gives back slow down what runs next.
+type prober struct {
+	p       *backendcpu.Probe
+	devices map[device]Limits
+}
 
 // device is a backend with memory of its own.
 type device interface {
@@ -27,11 +31,15 @@ func (p *prober) open(path string) (err error) {
 
 func (p *prober) measure(m *engine.Model) (Limits, error) {
 	if d, ok := m.Backend().(device); ok {
-		gbs, err := d.ReadBandwidth()
-		if errors.Is(err, graph.ErrOutOfMemory) {
-			return Limits{}, nil
+		if l, ok := p.devices[d]; ok {
+			return l, nil
 		}
-		return Limits{ReadBytes: gbs * 1e9}, err
+		gbs, err := d.ReadBandwidth()
+		if err != nil && !errors.Is(err, graph.ErrOutOfMemory) {
+			return Limits{}, err
+		}
+		p.devices[d] = Limits{ReadBytes: gbs * 1e9}
+		return p.devices[d], nil
 	}
 	threads := threadsOf(m)
 	if p.p == nil || threads == 0 {

@@ -155,7 +155,7 @@ func notes(results []Result) (lines []string) {
 			continue
 		}
 		if first.Device != "" {
-			lines = append(lines, fmt.Sprintf("Limit of this device (%s), measured between the tests: its memory copies %s GB/s, reads and writes counted.", first.Device, spread(read)))
+			lines = append(lines, fmt.Sprintf("Limit of this device (%s), measured before the tests: its memory copies %s GB/s, reads and writes counted.", first.Device, spread(read)))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("Limits of this machine (%s, %s, %s), measured between the tests: reads %s GB/s, int8 %s GMAC/s.",

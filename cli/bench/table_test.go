@@ -45,7 +45,7 @@ Limits of this machine (CPU & Co, avx2, 2 threads), measured between the tests: 
 
 Limits of this machine (CPU & Co, avx2, 1 thread), measured between the tests: reads 30.0 GB/s, int8 200.0 GMAC/s.
 
-Limit of this device (Card 9), measured between the tests: its memory copies 4000.0 GB/s, reads and writes counted.
+Limit of this device (Card 9), measured before the tests: its memory copies 4000.0 GB/s, reads and writes counted.
 `, write(t, "md"))
 }
 
