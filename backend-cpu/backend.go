@@ -21,6 +21,8 @@ type Options struct {
 	Threads int
 	// Path forces an instruction path, one of Paths; "": the fastest there is. Results don't depend on it.
 	Path string
+	// Profile times the work of every run; see Backend.Profile. Results are the same bits.
+	Profile bool
 }
 
 // maxThreads bounds Options.Threads: more is a mistake, and each costs memory.
@@ -85,6 +87,7 @@ type Backend struct {
 	weights map[weightKey]*weight
 	scratch scratch
 	stats   Stats
+	prof    *profiler // nil without Options.Profile
 	closed  bool
 }
 
@@ -97,7 +100,10 @@ type scratch struct {
 	floats [][]float32               // by worker
 }
 
-var _ graph.Backend = (*Backend)(nil)
+var (
+	_ graph.Backend  = (*Backend)(nil)
+	_ graph.Profiler = (*Backend)(nil)
+)
 
 // New makes a backend and starts its workers.
 func New(o Options) (*Backend, error) {
@@ -118,6 +124,9 @@ func New(o Options) (*Backend, error) {
 		floats: make([][]float32, threads)}
 	for range threads {
 		b.scratch.matmul = append(b.scratch.matmul, new(matmul.Scratch))
+	}
+	if o.Profile {
+		b.prof = newProfiler(threads)
 	}
 	b.stats = Stats{Path: path.String(), Vector: b.vec.Path(), Threads: threads}
 	return b, nil

@@ -24,6 +24,8 @@ type program struct {
 	acts        []*matmul.Acts
 	weightBytes uint64
 	plans       []planned
+	phase       graph.Phase
+	work        []sum // of a profile, by kind: what a run does, attention's bytes apart
 }
 
 type planned struct {
@@ -39,6 +41,10 @@ func (p *program) RunContext(ctx context.Context) error {
 	if p.b.closed {
 		return errors.New("backendcpu: Run after Close")
 	}
+	prof := p.b.prof
+	if prof != nil {
+		prof.begin()
+	}
 	for _, c := range p.claims {
 		c.reset()
 	}
@@ -53,8 +59,13 @@ func (p *program) RunContext(ctx context.Context) error {
 	s := &p.b.stats
 	s.Runs++
 	s.WeightBytes += p.weightBytes
+	kv := uint64(0)
 	for i := range p.plans {
-		s.KVBytes += uint64(p.plans[i].plan.Cells * p.plans[i].rowBytes)
+		kv += uint64(p.plans[i].plan.Cells * p.plans[i].rowBytes)
+	}
+	s.KVBytes += kv
+	if prof != nil {
+		prof.end(p.phase, p.work, kv)
 	}
 	return nil
 }
@@ -82,14 +93,13 @@ type compiler struct {
 
 // Compile resolves a unit to steps. Errors name the node or the tensor.
 func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
-	c := &compiler{b: b, u: u, p: &program{b: b}, prep: &prepare{}, last: map[int]int{}, acts: map[int]*matmul.Acts{},
+	c := &compiler{b: b, u: u, p: &program{b: b, phase: u.Params.Phase()}, prep: &prepare{prof: b.prof}, last: map[int]int{}, acts: map[int]*matmul.Acts{},
 		tables: map[graph.RopeAttr]*ropeTable{}, plans: map[int]int{}}
 	for i, n := range u.Nodes {
 		if rounds(n) {
 			c.last[source(n.In[0]).ID] = i
 		}
 	}
-	c.p.steps = append(c.p.steps, c.prep)
 	for i := 0; i < len(u.Nodes) && c.err == nil; i++ {
 		n := u.Nodes[i]
 		if err := b.SupportsOp(n); err != nil {
@@ -116,8 +126,10 @@ func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	if len(c.prep.plans)+len(c.prep.tables) == 0 {
-		c.p.steps = c.p.steps[1:]
+	if len(c.prep.plans)+len(c.prep.tables) > 0 {
+		c.step(kindRope, c.prep)
+		last := len(c.p.steps) - 1
+		c.p.steps = slices.Insert(c.p.steps[:last], 0, c.p.steps[last])
 	}
 	for w, f := range b.scratch.floats {
 		if len(f) < c.floats {
@@ -155,26 +167,28 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 	b, v := c.b, c.b.vec
 	switch n.Op {
 	case graph.OpAdd, graph.OpMul, graph.OpSwiGLU:
-		f := v.Add
+		f, k := v.Add, kindAdd
 		if n.Op == graph.OpMul {
-			f = v.Mul
+			f, k = v.Mul, kindElse
 		} else if n.Op == graph.OpSwiGLU {
-			f = v.SwiGLU
+			f, k = v.SwiGLU, kindSwiGLU
 		}
-		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[1]), f})
+		c.op(k, &elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[1]), f})
 	case graph.OpSilu:
-		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Silu(y, x) }})
+		c.op(kindElse, &elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Silu(y, x) }})
 	case graph.OpScale:
 		factor := n.Attr.(graph.ScaleAttr).Factor
-		c.step(&elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Scale(y, x, factor) }})
+		c.op(kindElse, &elementwise{c.mat(n), c.mat(n.In[0]), c.mat(n.In[0]), func(y, x, _ []float32) { v.Scale(y, x, factor) }})
 	case graph.OpSoftmax:
-		c.step(&rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], f: v.Softmax})
+		c.op(kindElse, &rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], f: v.Softmax})
 	case graph.OpRmsNorm, graph.OpQkNorm:
 		w, eps := c.vector(n, n.Weights[0]), n.Attr.(graph.NormAttr).Eps
-		s := &rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], path: b.kernel.Path()}
+		s := &rowwise{y: c.mat(n), x: c.mat(n.In[0]), n: n.Shape[len(n.Shape)-1], path: b.kernel.Path(), prof: b.prof}
 		s.f = func(y, x []float32) { v.RmsNorm(y, x, w, eps) }
-		s.acts = c.provide(n)
-		c.step(s)
+		if s.acts = c.provide(n); s.acts != nil {
+			c.count(kindRounding)
+		}
+		c.op(kindNorm, s)
 	case graph.OpMatMul:
 		s := &productsStep{b: b, in: c.operand(n)}
 		c.part(s, n, n.Weights[0], n.Weights[1], c.mat(n))
@@ -192,26 +206,31 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 		c.shared(s, &s.claim)
 	case graph.OpFusedFFN:
 		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, c.mat(n)), up: c.product(n, n.Weights[1], nil, mat{})}
-		s.acts = c.provide(n)
+		c.count(kindSwiGLU)
+		if s.acts = c.provide(n); s.acts != nil {
+			c.count(kindRounding)
+		}
 		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock(s.gate.dst.rows, s.gate.dst.width))
 		c.shared(s, &s.claim)
 	case graph.OpGetRows:
 		ids := c.ints(n.In[len(n.In)-1])
 		if len(n.Weights) == 0 {
-			c.step(&selectRows{c.mat(n), c.mat(n.In[0]), ids})
+			c.op(kindLookup, &selectRows{c.mat(n), c.mat(n.In[0]), ids})
 			break
 		}
 		if w := c.weight(n, n.Weights[0]); w != nil {
-			c.p.weightBytes += uint64(len(ids) * w.meta.Type.RowBytes(n.Shape[1]))
-			c.step(&gather{c.mat(n), ids, w})
+			bytes := len(ids) * w.meta.Type.RowBytes(n.Shape[1])
+			c.p.weightBytes += uint64(bytes)
+			c.counted(kindLookup, sum{bytes: int64(bytes)})
+			c.op(kindLookup, &gather{c.mat(n), ids, w})
 		}
 	case graph.OpRoPE:
 		a := n.Attr.(graph.RopeAttr)
-		c.step(&ropeStep{y: c.mat(n), x: c.mat(n.In[0]), heads: n.Shape[1], dim: n.Shape[2], table: c.table(a, n.In[1]),
+		c.op(kindRope, &ropeStep{y: c.mat(n), x: c.mat(n.In[0]), heads: n.Shape[1], dim: n.Shape[2], table: c.table(a, n.In[1]),
 			interleaved: a.Style == graph.RopeInterleaved, vec: v})
 	case graph.OpKvcacheStore:
 		x := n.In[0]
-		c.step(&store{x: c.mat(x), heads: x.Shape[1], dim: x.Shape[2], cells: c.ints(n.In[1]),
+		c.op(kindStore, &store{x: c.mat(x), heads: x.Shape[1], dim: x.Shape[2], cells: c.ints(n.In[1]),
 			region: c.region(n, n.Attr.(graph.KVAttr)), vec: v})
 	case graph.OpQkvBiasRopeStore, graph.OpFusedQkvNorm:
 		c.qkvStore(n)
@@ -220,18 +239,45 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 	case graph.OpPermute:
 		c.permute(n)
 	case graph.OpBatchMatMul:
-		c.step(&batch{y: c.mat(n), a: c.mat(n.In[0]), b: c.mat(n.In[1]), m: n.Shape[1], n: n.Shape[2], k: n.In[0].Shape[2], vec: v})
+		c.op(kindElse, &batch{y: c.mat(n), a: c.mat(n.In[0]), b: c.mat(n.In[1]), m: n.Shape[1], n: n.Shape[2], k: n.In[0].Shape[2], vec: v})
 	default:
 		c.fail(n.Errorf("cpu: %w", graph.ErrUnsupported))
 	}
 	return joined
 }
 
-func (c *compiler) step(s pool.Step) { c.p.steps = append(c.p.steps, s) }
+// step appends one whose time, but for what it books itself, is of kind k in a profile.
+func (c *compiler) step(k kind, s pool.Step) {
+	if c.b.prof != nil {
+		s = timed{s, c.b.prof, k}
+		c.count(kindWaiting)
+	}
+	c.p.steps = append(c.p.steps, s)
+}
+
+// op appends a step that is a call of kind k by itself.
+func (c *compiler) op(k kind, s pool.Step) {
+	c.count(k)
+	c.step(k, s)
+}
+
+// count notes for a profile that a run has a call of kind k.
+func (c *compiler) count(k kind) { c.counted(k, sum{calls: 1}) }
+
+// counted notes for a profile what a run does of kind k.
+func (c *compiler) counted(k kind, x sum) {
+	if c.b.prof == nil {
+		return
+	}
+	for len(c.p.work) <= int(k) {
+		c.p.work = append(c.p.work, sum{})
+	}
+	c.p.work[k].add(x)
+}
 
 // shared appends a step whose outputs go to whichever worker is free.
 func (c *compiler) shared(s pool.Step, claim *claim) {
-	c.step(s)
+	c.step(kindElse, s)
 	c.p.claims = append(c.p.claims, claim)
 }
 
@@ -291,7 +337,12 @@ func (c *compiler) vector(n *graph.Node, w *graph.Weight) []float32 {
 }
 
 func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, dst mat) product {
-	p := product{dst: dst, bias: c.vector(n, bias)}
+	rows := n.In[0].Shape[0]
+	p := product{dst: dst, bias: c.vector(n, bias), kind: c.b.prof.product(w.Type, rows)}
+	c.counted(p.kind, sum{calls: 1, bytes: w.Bytes(), macs: int64(rows) * int64(w.Shape.Elems())})
+	if bias != nil {
+		c.count(kindAdd)
+	}
 	if r := c.weight(n, w); r != nil {
 		p.w = matmul.Weight{Type: w.Type, Rows: w.Shape[0], Cols: w.Shape[1], Data: r.data}
 		c.p.weightBytes += uint64(len(r.data))
@@ -323,7 +374,7 @@ func (c *compiler) operand(n *graph.Node) operand {
 	from := source(n.In[0])
 	if in.acts = c.acts[from.ID]; in.acts == nil && c.err == nil {
 		in.acts = c.provide(from)
-		c.step(&round{in.x, in.acts, c.b.kernel.Path()})
+		c.op(kindRounding, &round{in.x, in.acts, c.b.kernel.Path()})
 	}
 	return in
 }
@@ -344,6 +395,7 @@ func (c *compiler) residual(s *productsStep, n, next *graph.Node) bool {
 		return false
 	}
 	s.sum, s.other = c.mat(next), c.mat(other)
+	c.count(kindAdd)
 	return true
 }
 
@@ -407,14 +459,20 @@ func (c *compiler) qkvStore(n *graph.Node) {
 		table: c.table(a.Rope, n.In[3]), cells: c.ints(n.In[4]),
 		keys: c.region(n, graph.KVAttr{Layer: a.Layer}), values: c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})}
 	for i, w := range n.Weights {
+		k := kindAdd
 		if n.Op == graph.OpFusedQkvNorm {
-			s.norm[i] = c.vector(n, w)
+			s.norm[i], k = c.vector(n, w), kindNorm
 		} else {
 			s.bias[i] = c.vector(n, w)
 		}
+		if w != nil {
+			c.count(k)
+		}
 	}
+	c.count(kindRope)
+	c.count(kindStore)
 	c.floats = max(c.floats, a.HeadDim)
-	c.step(s)
+	c.step(kindElse, s)
 }
 
 // maxPartBytes bounds the memory for results of single chunks. Beyond it a row's chunks stay with one worker.
@@ -448,9 +506,9 @@ func (c *compiler) attention(n *graph.Node) {
 	if a.HeadDim%32 == 0 {
 		j.Acts = c.provide(n)
 	}
-	c.step(chunksStep{j})
+	c.op(kindAttention, chunksStep{j})
 	if b.pool.Workers() > 1 {
-		c.step(combine{j})
+		c.step(kindAttention, combine{j})
 	}
 }
 
@@ -488,5 +546,5 @@ func (c *compiler) permute(n *graph.Node) {
 	for i, d := range n.Shape {
 		s.dims[i], s.strides[i] = d, strides[a.Dims[i]]
 	}
-	c.step(s)
+	c.op(kindElse, s)
 }

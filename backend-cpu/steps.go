@@ -31,6 +31,7 @@ func grid(rows, width, unit, worker, n int) (r0, r1, c0, c1 int) {
 
 // prepare computes what all layers use: the plans of attention and the tables of angles.
 type prepare struct {
+	prof   *profiler
 	plans  []*attn.Plan
 	tables []*ropeTable
 }
@@ -40,6 +41,7 @@ func (s *prepare) Run(worker, n int) error {
 		for _, p := range s.plans {
 			p.Build()
 		}
+		s.prof.lap(worker, kindAttention)
 	}
 	for _, t := range s.tables {
 		t.fill(pool.Split(len(t.cos), 1, worker, n))
@@ -66,8 +68,9 @@ type rowwise struct {
 	y, x mat
 	n    int
 	f    func(y, x []float32)
-	acts *matmul.Acts // filled with the rounded rows if not nil
+	acts *matmul.Acts // filled with the rounded rows if not nil: of a norm
 	path matmul.Path
+	prof *profiler
 }
 
 func (s *rowwise) Run(worker, n int) error {
@@ -78,7 +81,9 @@ func (s *rowwise) Run(worker, n int) error {
 			s.f(y[i:i+s.n], x[i:i+s.n])
 		}
 		if s.acts != nil {
+			s.prof.lap(worker, kindNorm)
 			s.acts.Quantize(s.path, s.y.p, s.y.stride, r, r+1, 0, s.y.width)
+			s.prof.lap(worker, kindRounding)
 		}
 	}
 	return nil
@@ -110,6 +115,7 @@ type product struct {
 	w    matmul.Weight
 	dst  mat // its width is the weight's rows
 	bias []float32
+	kind kind
 }
 
 func (b *Backend) mul(p *product, in *operand, o0, o1, worker int) {
@@ -118,11 +124,13 @@ func (b *Backend) mul(p *product, in *operand, o0, o1, worker int) {
 	} else {
 		b.kernel.Mul(p.dst.p, p.dst.stride, p.w, in.acts, o0, o1, b.scratch.matmul[worker])
 	}
+	b.prof.lap(worker, p.kind)
 	if p.bias != nil {
 		for r := range p.dst.rows {
 			y := p.dst.row(r)[o0:o1]
 			b.vec.Add(y, y, p.bias[o0:o1])
 		}
+		b.prof.lap(worker, kindAdd)
 	}
 }
 
@@ -158,6 +166,7 @@ func (s *productsStep) outputs(worker, lo, hi int) {
 			for r := range s.other.rows {
 				s.b.vec.Add(s.sum.row(r)[o0:o1], p.dst.row(r)[o0:o1], s.other.row(r)[o0:o1])
 			}
+			s.b.prof.lap(worker, kindAdd)
 		}
 		at += p.w.Rows
 	}
@@ -200,14 +209,16 @@ func (s *ffn) outputs(worker, lo, hi int) {
 	for o := lo; o < hi; o += block {
 		n := min(block, hi-o)
 		b.mul(&s.gate, &s.in, o, o+n, worker)
-		part := product{w: s.up.w, dst: mat{p: tmp, rows: y.rows, width: n, stride: n}}
+		part := product{w: s.up.w, kind: s.up.kind, dst: mat{p: tmp, rows: y.rows, width: n, stride: n}}
 		part.w.Rows, part.w.Data = n, part.w.Data[o*rowBytes:(o+n)*rowBytes]
 		b.mul(&part, &s.in, 0, n, worker)
 		for r := range y.rows {
 			h := y.row(r)[o : o+n]
 			b.vec.SwiGLU(h, h, part.dst.row(r))
+			b.prof.lap(worker, kindSwiGLU)
 			if s.acts != nil { // while it is in the first cache
 				s.acts.Quantize(b.kernel.Path(), y.p, y.stride, r, r+1, o, o+n)
+				b.prof.lap(worker, kindRounding)
 			}
 		}
 	}
@@ -311,7 +322,7 @@ type qkvStore struct {
 }
 
 func (s *qkvStore) Run(worker, n int) error {
-	a, v := &s.attr, s.b.vec
+	a, v, prof := &s.attr, s.b.vec, s.b.prof
 	dim, all := a.HeadDim, a.Heads+2*a.KVHeads
 	tmp := s.b.scratch.floats[worker][:dim]
 	inter := a.Rope.Style == graph.RopeInterleaved
@@ -322,30 +333,36 @@ func (s *qkvStore) Run(worker, n int) error {
 		cos, sin := s.table.row(r)
 		switch {
 		case h < a.Heads:
-			x := s.shift(tmp, s.q.row(r), h, 0)
+			x := s.shift(worker, tmp, s.q.row(r), h, 0)
 			v.Rope(s.y.row(r)[h*dim:][:dim], x, cos, sin, inter)
+			prof.lap(worker, kindRope)
 		case h < a.Heads+a.KVHeads && cell >= 0:
 			h -= a.Heads
-			v.Rope(tmp, s.shift(tmp, s.k.row(r), h, 1), cos, sin, inter)
+			v.Rope(tmp, s.shift(worker, tmp, s.k.row(r), h, 1), cos, sin, inter)
+			prof.lap(worker, kindRope)
 			v.Encode(s.keys.head(cell, h, a.KVHeads), tmp, s.keys.format)
+			prof.lap(worker, kindStore)
 		case h >= a.Heads+a.KVHeads && cell >= 0:
 			h -= a.Heads + a.KVHeads
-			v.Encode(s.values.head(cell, h, a.KVHeads), s.shift(tmp, s.v.row(r), h, 2), s.values.format)
+			v.Encode(s.values.head(cell, h, a.KVHeads), s.shift(worker, tmp, s.v.row(r), h, 2), s.values.format)
+			prof.lap(worker, kindStore)
 		}
 	}
 	return nil
 }
 
 // shift gives head h of a row of q, k or v (part 0, 1, 2) with its bias or norm applied, in tmp or as it stands.
-func (s *qkvStore) shift(tmp, row []float32, h, part int) []float32 {
+func (s *qkvStore) shift(worker int, tmp, row []float32, h, part int) []float32 {
 	dim := len(tmp)
 	x := row[h*dim:][:dim]
 	switch {
 	case s.bias[part] != nil:
 		s.b.vec.Add(tmp, x, s.bias[part][h*dim:][:dim])
+		s.b.prof.lap(worker, kindAdd)
 		return tmp
 	case part < 2 && s.norm[part] != nil:
 		s.b.vec.RmsNorm(tmp, x, s.norm[part], s.attr.Eps)
+		s.b.prof.lap(worker, kindNorm)
 		return tmp
 	}
 	return x

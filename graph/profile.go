@@ -25,6 +25,16 @@ func (p Phase) String() string { return phaseNames[p] }
 // MarshalText gives the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText reads it.
+func (p *Phase) UnmarshalText(text []byte) error {
+	at := slices.Index(phaseNames[:], string(text))
+	if at < 0 {
+		return fmt.Errorf("graph: there is no phase %q of a profile, only %v", text, phaseNames)
+	}
+	*p = Phase(at)
+	return nil
+}
+
 // Phase of a step with these parameters. A prompt of one token counts as decode.
 func (p Params) Phase() Phase {
 	if p.Outputs >= p.Rows {
@@ -123,8 +133,12 @@ func (p *Profile) table(w io.Writer, readBytes, int8MACs float64) error {
 	fmt.Fprintln(t)
 	for _, l := range p.Lines {
 		took := l.Time.Seconds() / float64(max(p.Workers, 1))
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%s\t%.2f\t%.1f\t%s\t", l.Name, l.Calls, took*1e3, percent(took, p.Time.Seconds()), ratio(took, float64(l.Calls))*1e6,
-			float64(l.Bytes)/1e6, rates(l.Bytes, took, readBytes))
+		moved := "-"
+		if l.Bytes > 0 {
+			moved = fmt.Sprintf("%.1f", float64(l.Bytes)/1e6)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%s\t%.2f\t%s\t%s\t", l.Name, l.Calls, took*1e3, percent(took, p.Time.Seconds()), ratio(took, float64(l.Calls))*1e6,
+			moved, rates(l.Bytes, took, readBytes))
 		if products {
 			fmt.Fprintf(t, "%s\t", rates(l.MACs, took, int8MACs))
 		}

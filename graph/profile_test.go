@@ -40,11 +40,11 @@ func TestWriteProfile(t *testing.T) {
 		"prompt: 1 step, 5.000 ms, means of 2 threads",
 		"work calls ms share µs a call MB GB/s of read GMAC/s of int8",
 		"product 4 4.000 80.0 % 1000.00 3.0 0.8 25.0 % 50.0 50.0 %",
-		"norm 2 1.000 20.0 % 500.00 0.0 - - - -",
+		"norm 2 1.000 20.0 % 500.00 - - - - -",
 		"decode: 3 steps, 4.000 ms, means of 2 threads",
 		"work calls ms share µs a call MB GB/s of read", // no column for what nothing has
 		"attention 1 4.000 100.0 % 4000.00 4.0 1.0 33.3 %",
-		"else 0 0.000 0.0 % 0.00 0.0 - -",
+		"else 0 0.000 0.0 % 0.00 - - -",
 	}, lines)
 	out.Reset()
 	require.NoError(t, WriteProfile(&out, profiled(), 0, 0))
@@ -67,4 +67,8 @@ func TestProfileJSON(t *testing.T) {
 	text, err := json.Marshal(profiled()[1])
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"phase":"decode","steps":3,"workers":2,"ns":4000000,"lines":[{"name":"attention","calls":1,"ns":8000000,"bytes":4000000},{"name":"else","calls":0,"ns":0}]}`, string(text))
+	var back Profile
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, profiled()[1], back)
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"phase":"load"}`), &back), `no phase "load"`)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/minfer-go/minfer/engine"
+	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/kvformat"
 )
 
@@ -93,14 +94,12 @@ func Run(ctx context.Context, models []*engine.Model, o Options) ([]Result, erro
 		}
 	}
 	if o.limits == nil {
-		p := prober{devices: map[device]Limits{}}
+		p, err := newProber(models...)
+		if err != nil {
+			return nil, err
+		}
 		defer p.close()
 		o.limits = p.measure
-		if path, ok := cpuPath(models); ok {
-			if err := p.open(path); err != nil {
-				return nil, err
-			}
-		}
 	}
 	var results []Result
 	total := len(models) * len(o.Depths) * len(o.tests(0)) * (o.Reps + 1)
@@ -195,6 +194,7 @@ func (t *test) repetition(ctx context.Context, rep int, o Options) error {
 	}
 	about := Limits{ReadBytes: (before.ReadBytes + after.ReadBytes) / 2, Int8MACs: (before.Int8MACs + after.Int8MACs) / 2}
 	t.samples = append(t.samples, sample{d, about})
+	t.profile = graph.AddProfiles(t.profile, t.timed)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // Limits are what the machine does at best: bytes read and int8 products a second. Zero: not known, as products are of a GPU.
 type Limits = backendcpu.Limits
 
-// prober measures limits: of the CPU if it was opened, time and again, as others may use its memory too; of a device that can say once,
+// prober measures limits: of the CPU, if a model runs there, time and again, as others may use its memory too; of a device that can say once,
 // before its first test, since the large buffers that this takes and gives back slow down what runs next.
 type prober struct {
 	p       *backendcpu.Probe
@@ -24,9 +24,23 @@ type device interface {
 	ReadBandwidth() (float64, error) // GB/s; graph.ErrOutOfMemory where the model leaves no room to measure
 }
 
-func (p *prober) open(path string) (err error) {
-	p.p, err = backendcpu.NewProbe(path)
-	return err
+// MeasureLimits measures what the machine or device that a model is loaded on does at best. It takes some 100 ms.
+func MeasureLimits(m *engine.Model) (Limits, error) {
+	p, err := newProber(m)
+	if err != nil {
+		return Limits{}, err
+	}
+	defer p.close()
+	return p.measure(m)
+}
+
+// newProber opens the CPU's probe if any of the models runs there.
+func newProber(models ...*engine.Model) (p *prober, err error) {
+	p = &prober{devices: map[device]Limits{}}
+	if path, ok := cpuPath(models); ok {
+		p.p, err = backendcpu.NewProbe(path)
+	}
+	return p, err
 }
 
 func (p *prober) measure(m *engine.Model) (Limits, error) {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/minfer-go/minfer/graph"
 )
 
 // Result of one test.
@@ -41,6 +43,8 @@ type Result struct {
 	Int8Share float64 `json:"share_of_int8"`
 
 	Output string `json:"output"` // what was checked
+
+	Profile []graph.Profile `json:"profile,omitempty"` // sums of the repetitions, if the backend times its work
 }
 
 // What Output says: a test whose output is wrong has no result.
@@ -54,6 +58,7 @@ func (t *test) result(o Options) Result {
 	r := Result{
 		Model: m.Name(), File: filepath.Base(m.Path()), Size: m.Net().WeightBytes(), CPU: CPU(), Device: deviceOf(m), Backend: m.Backend().Name(), Path: pathOf(m), Threads: threadsOf(m),
 		TypeK: o.KeyType.String(), TypeV: o.ValueType.String(), Test: t.name(), Kind: t.kind, N: t.n, Depth: t.depth, Output: checked,
+		Profile: t.profile,
 	}
 	if r.Model == "" {
 		r.Model = r.File

@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/minfer-go/minfer/graph"
 )
 
 // Formats that Write knows.
 var Formats = []string{"md", "csv", "json", "jsonl"}
 
-// Write prints results: md is a table as llama-bench's, with the limits under it; csv, json and jsonl have every field.
+// Write prints results: md is a table as llama-bench's, with the limits under it; json and jsonl have every field, csv those that aren't lists.
 func Write(w io.Writer, format string, results []Result) error {
 	switch format {
 	case "md":
@@ -178,6 +180,26 @@ func spread(x []float64) string {
 		return lo
 	}
 	return lo + " to " + hi
+}
+
+// WriteProfiles prints where the time of each test went, for backends that time their work.
+func WriteProfiles(w io.Writer, results []Result) error {
+	for _, r := range results {
+		if len(r.Profile) == 0 {
+			continue
+		}
+		threads := ""
+		if r.Threads > 0 {
+			threads = ", " + plural(r.Threads, "thread")
+		}
+		if _, err := fmt.Fprintf(w, "\n%s%s, %s:\n", r.Test, threads, plural(len(r.Samples), "repetition")); err != nil {
+			return err
+		}
+		if err := graph.WriteProfile(w, r.Profile, 1e9*r.ReadGBs, 1e9*r.Int8GMACs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeCSV(w io.Writer, results []Result) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/minfer-go/minfer/engine"
+	"github.com/minfer-go/minfer/graph"
 )
 
 // The kinds of tests, as they are called in results.
@@ -29,6 +30,8 @@ type test struct {
 	places   *places
 	samples  []sample
 	want     []answer // of reference steps, by sequence; nil: not computed yet
+
+	timed, profile []graph.Profile // of the last repetition and of all, if the backend times its work
 }
 
 // answer is what a sequence's last step came to.
@@ -98,12 +101,19 @@ func (t *test) once(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	profiler, timed := t.model.Backend().(graph.Profiler)
 	var d time.Duration
 	for compiled := true; compiled; { // a graph of another shape was needed: time it again, now that it is there
 		before := c.Executor().Stats().Compiled
 		t.places.rewind(c)
+		if timed {
+			profiler.ResetProfile()
+		}
 		if d, err = t.run(ctx, c); err != nil {
 			return 0, err
+		}
+		if timed {
+			t.timed = profiler.Profile()
 		}
 		compiled = c.Executor().Stats().Compiled != before
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -73,29 +72,22 @@ func (c *chooser) openCUDA(net *modelsqwen.Model) (*backendcuda.Backend, error) 
 	return b, nil
 }
 
-// report prints what the environment or --profile asked for: what each kernel took, and how often graphs were made and reused.
-func (c *chooser) report(w io.Writer, ctx *engine.Context) error {
-	b, onGPU := c.chosen.(*backendcuda.Backend)
+// counts prints how often graphs were made and reused, if the environment asks for it.
+func (c *chooser) counts(w io.Writer, ctx *engine.Context) error {
 	counts, err := env.Bool("MINFER_REBUILD_TRACE")
 	if err != nil {
 		return err
 	}
-	if counts {
-		s := ctx.Executor().Stats()
-		fmt.Fprintf(w, "graphs: %d compiled, %d reused, %d evicted\n", s.Compiled, s.Hits, s.Evicted)
-		if onGPU {
-			s := b.Stats()
-			fmt.Fprintf(w, "cuda: %d runs, %d of them replayed, %d CUDA graphs made, %d kernels launched one by one\n", s.Runs, s.Replayed, s.Captured, s.Launches)
-		}
-	}
-	if !onGPU || !c.cuda.Profile {
+	if !counts {
 		return nil
 	}
-	bandwidth, err := b.ReadBandwidth()
-	if err != nil && !errors.Is(err, graph.ErrOutOfMemory) { // the model takes it all: no shares then
-		return err
+	s := ctx.Executor().Stats()
+	fmt.Fprintf(w, "graphs: %d compiled, %d reused, %d evicted\n", s.Compiled, s.Hits, s.Evicted)
+	if b, onGPU := c.chosen.(*backendcuda.Backend); onGPU {
+		s := b.Stats()
+		fmt.Fprintf(w, "cuda: %d runs, %d of them replayed, %d CUDA graphs made, %d kernels launched one by one\n", s.Runs, s.Replayed, s.Captured, s.Launches)
 	}
-	return graph.WriteProfile(w, b.Profile(), 1e9*bandwidth, 0)
+	return nil
 }
 
 // cudaOptions lays the environment's gates over o.

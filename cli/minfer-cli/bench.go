@@ -27,6 +27,7 @@ type benchCmd struct {
 	CPUPath    string `name:"cpu-path" placeholder:"PATH" help:"Instruction path: avx512-vnni, avx2 or generic; default: the fastest."`
 	CacheTypeK string `name:"cache-type-k" placeholder:"TYPE" help:"KV cache format of K: f32, f16 (default) or q8_0."`
 	CacheTypeV string `name:"cache-type-v" placeholder:"TYPE" help:"KV cache format of V: f32, f16 (default) or q8_0."`
+	Profile    bool   `help:"Time every kind of work, or kernel on a GPU, and print a table a test on standard error; tests take up to 2 % more time."`
 	Output     string `short:"o" enum:"md,csv,json,jsonl" default:"md" help:"md, csv, json or jsonl."`
 	Plot       string `placeholder:"FILE.svg" help:"Draw tokens a second by depth; give several --depths."`
 }
@@ -86,6 +87,9 @@ func (c *benchCmd) Run(a *app) (err error) {
 	if err == nil {
 		err = bench.Write(a.stdout, c.Output, results)
 	}
+	if err == nil {
+		err = bench.WriteProfiles(a.stderr, results)
+	}
 	for _, by := range chosen {
 		by.memory.print(a.stderr)
 	}
@@ -141,7 +145,8 @@ func (c *benchCmd) progress(a *app, chosen []*chooser) func(done, total int) {
 
 // engine is how the model is loaded with a number of threads.
 func (c *benchCmd) engine(threads int) engineFlags {
-	return engineFlags{modelFlag: c.modelFlag, Threads: threads, Backend: c.Backend, CPUPath: c.CPUPath, CacheTypeK: c.CacheTypeK, CacheTypeV: c.CacheTypeV}
+	return engineFlags{modelFlag: c.modelFlag, Threads: threads, Backend: c.Backend, CPUPath: c.CPUPath, CacheTypeK: c.CacheTypeK, CacheTypeV: c.CacheTypeV,
+		Profile: c.Profile}
 }
 
 // synthetic makes the weights, if they are wanted.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -105,7 +106,8 @@ func (c *logitsCmd) Run(a *app) (err error) {
 			}
 		}
 	}
-	return nil
+	times, err := profileOf(m)
+	return errors.Join(err, times.print(a.stderr, 0))
 }
 
 type topLogit struct {

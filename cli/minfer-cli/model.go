@@ -59,7 +59,7 @@ type engineFlags struct {
 	CPUPath    string `name:"cpu-path" placeholder:"PATH" help:"Instruction path: avx512-vnni, avx2 or generic; default: the fastest."`
 	CacheTypeK string `name:"cache-type-k" placeholder:"TYPE" help:"KV cache format of K: f32, f16 (default) or q8_0."`
 	CacheTypeV string `name:"cache-type-v" placeholder:"TYPE" help:"KV cache format of V: f32, f16 (default) or q8_0."`
-	Profile    bool   `help:"On the GPU: time every kernel and print a table on standard error at the end."`
+	Profile    bool   `help:"Time every kind of work, or kernel on a GPU, and print tables on standard error at the end."`
 }
 
 // load opens the model on the backend that the flags and the environment say.
@@ -109,6 +109,7 @@ func (f engineFlags) chooser(a *app, ctx int) (*chooser, error) {
 		return nil, err
 	}
 	c.cuda.Profile = c.cuda.Profile || f.Profile
+	c.cpu.Profile = c.cuda.Profile
 	return c, nil
 }
 

@@ -42,7 +42,8 @@ func (runCmd) Help() string {
 	return `Examples:
   minfer-cli run "Tell me a story about a brave mouse and a lamp."
   minfer-cli run -m qwen2.5-0.5b-instruct-q4_k_m.gguf --greedy "What is the capital of France?"
-  cat question.txt | minfer-cli run -m model.gguf -n 200 -v`
+  cat question.txt | minfer-cli run -m model.gguf -n 200 -v
+  minfer-cli run -m model.gguf --profile "Why is the sky blue?"`
 }
 
 // samplingFlags override the model's defaults; a nil pointer keeps them.
@@ -180,6 +181,8 @@ func (c *runCmd) Run(a *app) error {
 	}
 	f := c.figures(m, ctx, res, loaded, first, params.Seed)
 	f.Backend, f.NoGPU = m.Describe(), chosen.reason
+	times, perr := profileOf(m)
+	f.Profile, err = times, errors.Join(err, perr)
 	if c.JSON {
 		if err != nil {
 			f.Error = err.Error()
@@ -193,7 +196,7 @@ func (c *runCmd) Run(a *app) error {
 		err = errors.Join(err, chosen.memory.look())
 		chosen.memory.print(a.stderr)
 	}
-	return errors.Join(err, chosen.report(a.stderr, ctx), trace.write())
+	return errors.Join(err, chosen.counts(a.stderr, ctx), times.print(a.stderr, res.PromptTime+res.DecodeTime), trace.write())
 }
 
 func (c *runCmd) ids(m *engine.Model, text string) ([]int32, error) {
@@ -240,21 +243,22 @@ func (c *runCmd) dump(ctx *engine.Context) error {
 
 // figures of one answer.
 type figures struct {
-	Model        string  `json:"model"`
-	Text         string  `json:"text"`
-	Tokens       []int32 `json:"tokens"`
-	StopReason   string  `json:"stop_reason"`
-	PromptTokens int     `json:"prompt_tokens"`
-	LoadMS       float64 `json:"load_ms"`
-	FirstTextMS  float64 `json:"first_text_ms"` // from the start of the command
-	PromptTokS   float64 `json:"prompt_tokens_per_second"`
-	DecodeTokS   float64 `json:"decode_tokens_per_second"`
-	Backend      string  `json:"backend"`
-	NoGPU        string  `json:"no_gpu,omitempty"` // why auto took the CPU
-	KV           string  `json:"kv"`
-	Ctx          int     `json:"ctx"`
-	Seed         uint64  `json:"seed"`
-	Error        string  `json:"error,omitempty"` // why the answer ended early; the exit status is 1 then
+	Model        string   `json:"model"`
+	Text         string   `json:"text"`
+	Tokens       []int32  `json:"tokens"`
+	StopReason   string   `json:"stop_reason"`
+	PromptTokens int      `json:"prompt_tokens"`
+	LoadMS       float64  `json:"load_ms"`
+	FirstTextMS  float64  `json:"first_text_ms"` // from the start of the command
+	PromptTokS   float64  `json:"prompt_tokens_per_second"`
+	DecodeTokS   float64  `json:"decode_tokens_per_second"`
+	Backend      string   `json:"backend"`
+	NoGPU        string   `json:"no_gpu,omitempty"` // why auto took the CPU
+	KV           string   `json:"kv"`
+	Ctx          int      `json:"ctx"`
+	Seed         uint64   `json:"seed"`
+	Profile      *profile `json:"profile,omitempty"`
+	Error        string   `json:"error,omitempty"` // why the answer ended early; the exit status is 1 then
 }
 
 func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, loaded, first time.Duration, seed uint64) figures {

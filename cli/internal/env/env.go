@@ -31,7 +31,7 @@ var Gates = []Gate{
 	{"MINFER_NO_PREFILL_GEMM", "bool", "0", "prefill by the kernels of decoding, with their bits", false},
 	{"MINFER_NO_PREWARM", "bool", "0", "load CUDA kernels when first used instead of at the start", false},
 	{"MINFER_CUDA_TILES", "bool", "1", "lay quantised weights out in tiles on the GPU; 0: as in the file (also MINFER_Q6K_DPL)", false},
-	{"MINFER_OP_TIMING", "bool", "0", "time every CUDA kernel and print a table at the end, as --profile does", false},
+	{"MINFER_OP_TIMING", "bool", "0", "time every kind of work, or CUDA kernel, and print tables at the end, as --profile does", false},
 	{"MINFER_REBUILD_TRACE", "bool", "0", "print counts of compiled and reused graphs and of replays at the end", false},
 	{"MINFER_TRACE", "string", "", "write the times of every node to this file as a Chrome trace", false},
 }
