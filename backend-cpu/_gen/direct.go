@@ -14,7 +14,6 @@ import (
 type direct struct {
 	typ    directType
 	tokens int
-	vnni   bool
 	r      rows8
 	a      rows8 // activation rows
 	tmp    Register
@@ -71,14 +70,14 @@ func lanesConst(name string, v [8]uint32) Mem {
 	return m
 }
 
-func directs(vnni bool) {
+func directs() {
 	for _, t := range directTypes {
 		sizes := []int{1, 2, 4}
 		if t.name == "Q8_0" || t.name == "Q4_0" { // other types' accumulators are too many, or their panels are faster
 			sizes = append(sizes, 8)
 		}
 		for _, n := range sizes {
-			(&direct{typ: t, tokens: n, vnni: vnni}).write()
+			(&direct{typ: t, tokens: n}).write()
 		}
 	}
 }
@@ -86,13 +85,7 @@ func directs(vnni bool) {
 func (d *direct) write() {
 	t := d.typ
 	name := fmt.Sprintf("direct%sx%d", t.name, d.tokens)
-	if d.vnni {
-		name = fmt.Sprintf("directV%sx%d", t.name, d.tokens)
-	}
-	TEXT(name, NOSPLIT, "func(dst *float32, dstStride int, src *byte, rowBytes, stride int, acts *byte, actStride, steps, ahead int, tmp *byte, calls int)")
-	Doc(fmt.Sprintf("%s multiplies 8 rows of %s weights, stride bytes apart, with %d rows of activations, to dst [%d][8]; calls times, "+
-		"each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.",
-		name, t.name, d.tokens, d.tokens))
+	directHead(name, t.name, 8, d.tokens)
 	bytes32(15, nibReg)
 	Label("call")
 	src := Load(Param("src"), GP64()).(Register)
@@ -142,6 +135,19 @@ func (d *direct) write() {
 	for i := range d.tokens {
 		VMOVUPS(d.getSum(i, actReg), Mem{Base: dst, Disp: 32 * i})
 	}
+	directNext()
+}
+
+// directHead opens a direct kernel.
+func directHead(name, typ string, rows, tokens int) {
+	TEXT(name, NOSPLIT, "func(dst *float32, dstStride int, src *byte, rowBytes, stride int, acts *byte, actStride, steps, ahead int, tmp *byte, calls int)")
+	Doc(fmt.Sprintf("%s multiplies %d rows of %s weights, stride bytes apart, with %d rows of activations, to dst [%d][%d]; calls times, "+
+		"each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.",
+		name, rows, typ, tokens, tokens, rows))
+}
+
+// directNext goes on to the next call, or returns.
+func directNext() {
 	// The next call's pointers stand where this one's were.
 	for _, next := range [][2]string{{"dst", "dstStride"}, {"src", "rowBytes"}} {
 		g := Load(Param(next[0]), GP64()).(Register)

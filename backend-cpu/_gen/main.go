@@ -19,13 +19,14 @@ func main() {
 	case "avx2":
 		unpackers()
 		tiles()
-		directs(false)
+		directs()
 		spreader()
 		quantizer()
 		dots()
 		probes()
 	case "avx512":
 		tiles512()
+		directs512()
 		probes512()
 	}
 	Generate()

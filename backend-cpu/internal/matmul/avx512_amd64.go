@@ -76,5 +76,125 @@ func tileVHalfx12(dst *float32, stride int, panel *byte, acts *byte, actStride i
 // Strides are in bytes, tmp is unused.
 func tileVHalfPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
+// directVQ8_0x2 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ8_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ8_0x3 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ8_0x3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ8_0x4 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ8_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ8_0x6 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ8_0x6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ8_0x8 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ8_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_0x2 multiplies 16 rows of Q4_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_0x3 multiplies 16 rows of Q4_0 weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_0x3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_0x4 multiplies 16 rows of Q4_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_0x6 multiplies 16 rows of Q4_0 weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_0x6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_0x8 multiplies 16 rows of Q4_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_1x2 multiplies 16 rows of Q4_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_1x3 multiplies 16 rows of Q4_1 weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_1x3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_1x4 multiplies 16 rows of Q4_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_1x6 multiplies 16 rows of Q4_1 weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_1x6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_1x8 multiplies 16 rows of Q4_1 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_1x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_0x2 multiplies 16 rows of Q5_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_0x3 multiplies 16 rows of Q5_0 weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_0x3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_0x4 multiplies 16 rows of Q5_0 weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_0x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_0x6 multiplies 16 rows of Q5_0 weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_0x6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_0x8 multiplies 16 rows of Q5_0 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_0x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_1x2 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_1x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_1x3 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_1x3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_1x4 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_1x4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_1x6 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_1x6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_1x8 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_1x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_Kx2 multiplies 16 rows of Q4_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_Kx3 multiplies 16 rows of Q4_K weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_Kx4 multiplies 16 rows of Q4_K weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_Kx6 multiplies 16 rows of Q4_K weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ4_Kx8 multiplies 16 rows of Q4_K weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_Kx2 multiplies 16 rows of Q5_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_Kx3 multiplies 16 rows of Q5_K weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_Kx4 multiplies 16 rows of Q5_K weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_Kx6 multiplies 16 rows of Q5_K weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ5_Kx8 multiplies 16 rows of Q5_K weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx2 multiplies 16 rows of Q6_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx3 multiplies 16 rows of Q6_K weights, stride bytes apart, with 3 rows of activations, to dst [3][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx3(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx4 multiplies 16 rows of Q6_K weights, stride bytes apart, with 4 rows of activations, to dst [4][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx4(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx6 multiplies 16 rows of Q6_K weights, stride bytes apart, with 6 rows of activations, to dst [6][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx6(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx8 multiplies 16 rows of Q6_K weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
 // peakVNNI does n times 16 vpdpbusd of 64 products, from registers only.
 func peakVNNI(n int)

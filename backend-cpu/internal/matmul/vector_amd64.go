@@ -157,7 +157,7 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 	}
 	s.panel.reserve()
 	if a.rows <= directMax(p, w.Type) {
-		s.panel.mulDirect(dst, stride, w, a, o0, o1)
+		s.panel.mulDirect(p, dst, stride, w, a, o0, o1)
 		return true
 	}
 	rc := recipeOf(p, w.Type)
@@ -241,7 +241,7 @@ func (p *panel) mulStreams(rc recipe, dst []float32, stride int, w Weight, a *Ac
 			for t := range a.rows {
 				to := dst[t*stride+o0+i+1-m:]
 				spread(to, n, p.sums[t*panelRows:], count, m)
-				spread(to[directRows*n:], n, p.sums[t*panelRows+directRows:], count, m)
+				spread(to[8*n:], n, p.sums[t*panelRows+8:], count, m)
 			}
 		}
 	}
