@@ -1,124 +1,43 @@
 package kernelscuda
 
 import (
-	"bufio"
-	"encoding/binary"
-	"io"
+	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/minfer-go/minfer/cudart"
+	"github.com/minfer-go/minfer/kernels-cuda/emulator"
 )
 
 // The kernels' arithmetic and indexing are tested on the CPU: _emu runs the same sources, one thread a coroutine, through the same
 // launchers. What it can't show (races between warps, speed, what the compiler makes of it) is for tests on a device.
 
-// emulatedFiles are the sources under test.
-var emulatedFiles = []string{"elementwise", "norm", "rope", "attn_decode", "attn_mma_d64", "attn_mma_d128", "embed", "attn_prefill", "sample"}
-
-var emulatorOnce = sync.OnceValues(buildEmulator)
-
-func buildEmulator() (string, error) {
-	dir, err := os.MkdirTemp("", "minfer-emulator")
-	if err != nil {
-		return "", err
-	}
-	common := []string{"-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-Wno-attributes", "-I_emu/include", "-Icu", "-c", "-o"}
-	objects := make([]string, len(emulatedFiles)+1)
-	errs := make([]error, len(objects))
-	var wg sync.WaitGroup
-	for i := range objects {
-		wg.Go(func() {
-			args := common
-			if i == len(emulatedFiles) {
-				objects[i] = filepath.Join(dir, "emulator.o")
-				args = append(args[:len(args):len(args)], objects[i], "_emu/emulator.cc")
-			} else {
-				objects[i] = filepath.Join(dir, emulatedFiles[i]+".o")
-				args = append(args[:len(args):len(args)], objects[i], "-include", "emulator.h", "-x", "c++", "cu/"+emulatedFiles[i]+".cu")
-			}
-			out, err := exec.Command("g++", args...).CombinedOutput()
-			if err != nil {
-				errs[i] = &exec.Error{Name: string(out), Err: err}
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return "", err
-		}
-	}
-	exe := filepath.Join(dir, "emulator")
-	out, err := exec.Command("g++", append(objects, "-rdynamic", "-ldl", "-o", exe)...).CombinedOutput()
-	if err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return exe, nil
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if exe, err := emulatorOnce(); err == nil {
-		os.RemoveAll(filepath.Dir(exe))
-	}
-	os.Exit(code)
-}
-
 // emulated is a device of its own: memory, and a Queue that runs launches at once.
 type emulated struct {
 	*Kernels
-	t   testing.TB
-	in  io.Writer
-	out *bufio.Reader
+	t testing.TB
+	p *emulator.Process
 }
 
 // emulate starts one. It has few multiprocessors, so that splits have more than one chunk.
 func emulate(t testing.TB) *emulated {
-	if _, err := exec.LookPath("g++"); err != nil {
-		t.Skip("no g++, which builds the kernels for the CPU")
+	exe, err := emulator.Build(".")
+	if errors.Is(err, emulator.ErrNoCompiler) {
+		t.Skip(err)
 	}
-	exe, err := emulatorOnce()
 	require.NoError(t, err)
-	cmd := exec.Command(exe)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	p, err := emulator.Start(exe)
 	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	k := &Kernels{device: cudart.DeviceInfo{Name: "emulated", Major: 9, Multiprocessors: 3, SharedPerBlockOptin: 227 << 10}}
 	for id := range NumKernels {
 		k.kernels[id] = new(cudart.Kernel)
 	}
-	e := &emulated{Kernels: k, t: t, in: in, out: bufio.NewReaderSize(out, 1<<20)}
-	t.Cleanup(func() {
-		e.send([]byte{'C'})
-		require.Zero(t, binary.LittleEndian.Uint64(e.receive(8)), "bytes outside of buffers were written")
-		require.NoError(t, in.Close())
-		require.NoError(t, cmd.Wait())
-	})
-	return e
-}
-
-func (e *emulated) send(b []byte) {
-	_, err := e.in.Write(b)
-	require.NoError(e.t, err)
-}
-
-func (e *emulated) receive(n int) []byte {
-	b := make([]byte, n)
-	_, err := io.ReadFull(e.out, b)
-	require.NoError(e.t, err, "the emulator died")
-	return b
+	return &emulated{k, t, p}
 }
 
 // Launch implements Queue.
@@ -126,33 +45,16 @@ func (e *emulated) Launch(_ *cudart.Kernel, cfg cudart.LaunchConfig, params unsa
 	require.Positive(e.t, info.Bytes)
 	require.LessOrEqual(e.t, int(cfg.SharedBytes), max(table[info.ID].shared, staticLimit), "%s asks for more shared memory than its manifest says", info.ID)
 	name := info.ID.String()
-	b := binary.LittleEndian.AppendUint32([]byte{'L'}, uint32(len(name)))
-	b = append(b, name...)
-	for _, v := range []uint32{cfg.GridX, cfg.GridY, cfg.GridZ, cfg.BlockX, cfg.BlockY, cfg.BlockZ, cfg.SharedBytes, uint32(n)} {
-		b = binary.LittleEndian.AppendUint32(b, v)
-	}
-	e.send(append(b, unsafe.Slice((*byte)(params), n)...))
-	require.Zero(e.t, binary.LittleEndian.Uint32(e.receive(4)), "the emulator doesn't know kernel %s", name)
+	require.True(e.t, e.p.Launch(name, [3]uint32{cfg.GridX, cfg.GridY, cfg.GridZ}, [3]uint32{cfg.BlockX, cfg.BlockY, cfg.BlockZ}, cfg.SharedBytes, unsafe.Slice((*byte)(params), n)),
+		"the emulator doesn't know kernel %s", name)
 	return nil
 }
 
-// alloc gives memory full of 0xff: NaNs.
-func (e *emulated) alloc(n int) cudart.Ptr {
-	e.send(binary.LittleEndian.AppendUint64([]byte{'A'}, uint64(n)))
-	return cudart.Ptr(binary.LittleEndian.Uint64(e.receive(8)))
-}
+func (e *emulated) alloc(n int) cudart.Ptr { return cudart.Ptr(e.p.Alloc(uint64(n))) }
 
-func (e *emulated) write(p cudart.Ptr, data []byte) {
-	b := binary.LittleEndian.AppendUint64([]byte{'W'}, uint64(p))
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(data)))
-	e.send(append(b, data...))
-}
+func (e *emulated) write(p cudart.Ptr, data []byte) { e.p.Write(uint64(p), data) }
 
-func (e *emulated) read(p cudart.Ptr, n int) []byte {
-	b := binary.LittleEndian.AppendUint64([]byte{'R'}, uint64(p))
-	e.send(binary.LittleEndian.AppendUint64(b, uint64(n)))
-	return e.receive(n)
-}
+func (e *emulated) read(p cudart.Ptr, n int) []byte { return e.p.Read(uint64(p), uint64(n)) }
 
 func (e *emulated) bytes(data []byte) cudart.Ptr {
 	p := e.alloc(len(data))

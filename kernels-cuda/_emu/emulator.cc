@@ -1,5 +1,5 @@
 // The coroutines behind emulator.h, and a server that runs launches: a test writes commands to its standard input and reads
-// answers from its standard output (emulated_test.go has the other end). Numbers are little-endian.
+// answers from its standard output (package emulator has the other end). Numbers are little-endian.
 //
 //   A n:u64                                  -> address:u64       memory full of 0xff, between guards
 //   W address:u64 n:u64 bytes                -> nothing
