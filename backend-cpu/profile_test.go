@@ -177,3 +177,32 @@ func TestProfileOfTheClock(t *testing.T) {
 	require.Equal(t, time.Duration(70+0+50), p.watches[0].took[kindNorm])
 	require.Equal(t, time.Duration(30+20+30), p.watches[0].took[kindTiming])
 }
+
+// laps is a step that works for 5, books it on a kind, and works for 7 more.
+type laps struct {
+	p   *profiler
+	now *time.Duration
+}
+
+func (l laps) Run(worker, _ int) error {
+	*l.now += 5
+	l.p.lap(worker, kindRope)
+	*l.now += 7
+	return nil
+}
+
+// TestProfileOfAStep: what passes before a step is waiting; what it books is its own, the rest is the step's kind.
+func TestProfileOfAStep(t *testing.T) {
+	p, now := newProfiler(1), time.Duration(0)
+	p.clock, p.cost = func() time.Duration { return now }, 0
+	p.begin()
+	for range 2 {
+		now += 100
+		require.NoError(t, timed{laps{p, &now}, p, kindStore}.Run(0, 1))
+	}
+	now += 1000
+	p.end(graph.PhaseDecode, nil, 0)
+	sums := p.phases[graph.PhaseDecode].sums
+	require.Equal(t, []time.Duration{1200, 10, 14}, []time.Duration{sums[kindWaiting].took, sums[kindRope].took, sums[kindStore].took})
+	require.Equal(t, now, p.phases[graph.PhaseDecode].took)
+}
