@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/engine/chat"
@@ -192,7 +193,7 @@ func (c *runCmd) Run(a *app) error {
 		err = errors.Join(err, enc.Encode(f))
 	}
 	if c.Verbose {
-		fmt.Fprintln(a.stderr, f.line())
+		fmt.Fprintln(a.stderr, f.lines())
 		err = errors.Join(err, chosen.memory.look())
 		chosen.memory.print(a.stderr)
 	}
@@ -275,11 +276,36 @@ func (c *runCmd) figures(m *engine.Model, ctx *engine.Context, r engine.Result, 
 		KV: o.KeyType.String() + "/" + o.ValueType.String(), Ctx: o.Ctx, Seed: seed}
 }
 
-func (f figures) line() string {
-	backend := f.Backend
+// lines are the figures for people, and why there was no GPU.
+func (f figures) lines() string {
+	s := fmt.Sprintf("%s; KV %s, %d cells; load %.0f ms, first text after %.0f ms; prompt %d tokens at %.1f/s; %d tokens at %.1f/s; stopped by %s; seed %d",
+		f.Backend, f.KV, f.Ctx, f.LoadMS, f.FirstTextMS, f.PromptTokens, f.PromptTokS, len(f.Tokens), f.DecodeTokS, f.StopReason, f.Seed)
 	if f.NoGPU != "" {
-		backend += " (no GPU: " + f.NoGPU + ")"
+		s += "\n" + wrap("no GPU: "+f.NoGPU, lineWidth)
 	}
-	return fmt.Sprintf("%s; KV %s, %d cells; load %.0f ms, first text after %.0f ms; prompt %d tokens at %.1f/s; %d tokens at %.1f/s; stopped by %s; seed %d",
-		backend, f.KV, f.Ctx, f.LoadMS, f.FirstTextMS, f.PromptTokens, f.PromptTokS, len(f.Tokens), f.DecodeTokS, f.StopReason, f.Seed)
+	return s
+}
+
+// lineWidth is that of messages.
+const lineWidth = 100
+
+// wrap breaks text between words, so that lines have width characters at most if the words allow it; all but the first are indented.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	at := 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case at == 0:
+		case at+1+n > width:
+			b.WriteString("\n  ")
+			at = 2
+		default:
+			b.WriteString(" ")
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
 }

@@ -158,7 +158,7 @@ func TestSystemAndTemplate(t *testing.T) {
 func TestVerboseFigures(t *testing.T) {
 	r := run(t, "run", "-v", "--greedy", "-n", "5", "-t", "1", "--cpu-path", "generic", "--cache-type-k", "q8_0", storyPrompt)
 	require.Equal(t, 0, r.code, r.stderr)
-	assert.Regexp(t, `^cpu generic, 1 thread.*KV q8_0/f16.*load .* ms.*prompt 23 tokens at .*/s.*5 tokens at .*/s.*length.*\n$`, r.stderr)
+	assert.Regexp(t, `^cpu generic, 1 thread.*KV q8_0/f16.*load .* ms.*prompt 23 tokens at .*/s.*5 tokens at .*/s.*length; seed \d+\n(no GPU: .*\n(  .*\n)*)?$`, r.stderr)
 }
 
 func TestDumpGraph(t *testing.T) {
@@ -169,4 +169,21 @@ func TestDumpGraph(t *testing.T) {
 	assert.True(t, strings.HasPrefix(string(dot), "digraph"), "%.60s", dot)
 	assert.Contains(t, string(dot), "blk.5.")
 	assert.True(t, strings.HasSuffix(strings.TrimSpace(string(dot)), "}"))
+}
+
+// TestWhyNoGPU: -v says it on short lines of its own, word for word as JSON has it.
+func TestWhyNoGPU(t *testing.T) {
+	f := figures{Backend: "cpu avx2, 2 threads", Seed: 7, NoGPU: strings.Repeat("the driver isn't there; ", 11) + strings.Repeat("é", 120)}
+	lines := strings.Split(f.lines(), "\n")
+	require.Len(t, lines, 5, "%q", lines)
+	assert.True(t, strings.HasSuffix(lines[0], "seed 7"))
+	for i, l := range lines[1:4] {
+		assert.LessOrEqual(t, len(l), lineWidth)
+		assert.Greater(t, len(l), lineWidth*2/3)
+		assert.Equal(t, i > 0, strings.HasPrefix(l, "  "))
+	}
+	assert.Equal(t, "  "+strings.Repeat("é", 120), lines[4], "a word stays whole")
+	assert.Equal(t, "no GPU: "+f.NoGPU, strings.Join(strings.Fields(strings.Join(lines[1:], " ")), " "))
+	f.NoGPU = ""
+	assert.NotContains(t, f.lines(), "\n")
 }
