@@ -28,6 +28,10 @@ func tileVx12(dst *float32, stride int, panel *byte, acts *byte, actStride int, 
 // Strides are in bytes, tmp is unused.
 func tileVPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
+// tileVQuad computes the product of 64 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 1536 bytes.
+func tileVQuad(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
 // tileVMinx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
 // Strides are in bytes, tmp is unused.
 func tileVMinx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
@@ -52,6 +56,10 @@ func tileVMinx12(dst *float32, stride int, panel *byte, acts *byte, actStride in
 // Strides are in bytes, tmp is unused.
 func tileVMinPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
+// tileVMinQuad computes the product of 64 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 1536 bytes.
+func tileVMinQuad(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
 // tileVHalfx1 computes the product of 16 weight rows and times 1 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
 // Strides are in bytes, tmp is unused.
 func tileVHalfx1(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
@@ -75,6 +83,10 @@ func tileVHalfx12(dst *float32, stride int, panel *byte, acts *byte, actStride i
 // tileVHalfPair computes the product of 32 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
 // Strides are in bytes, tmp is unused.
 func tileVHalfPair(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
+
+// tileVHalfQuad computes the product of 64 weight rows and times 6 rows of activations and adds it to dst, or sets dst if fresh isn't 0.
+// Strides are in bytes, tmp has 1536 bytes.
+func tileVHalfQuad(dst *float32, stride int, panel *byte, acts *byte, actStride int, blocks int, times int, fresh int, tmp *byte)
 
 // directVQ8_0x2 multiplies 16 rows of Q8_0 weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ8_0x2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)

@@ -22,6 +22,7 @@ const (
 	pairCols   = 768  // likewise of one of two: processors with VNNI have 48 KiB
 	maxPanels  = 8    // that are unpacked at a time
 	passRows   = 48   // activation rows that pass them at a time: all of it stays in a 512 KiB second-level cache
+	tmpSize    = 1536 // bytes that a tile keeps its sums in
 	levelsSize = maxPanels * max(fatCols/blockLen*recSize, signedCols/blockLen*signedSize)
 )
 
@@ -47,9 +48,9 @@ type panel struct {
 
 func (p *panel) reserve() {
 	if p.mem == nil {
-		p.mem = make([]byte, levelsSize+1024+64)
+		p.mem = make([]byte, levelsSize+tmpSize+64)
 		rest := p.mem[-uintptr(unsafe.Pointer(&p.mem[0]))&63:]
-		p.levels, p.tmp = rest[:levelsSize], rest[levelsSize:levelsSize+1024]
+		p.levels, p.tmp = rest[:levelsSize], rest[levelsSize:levelsSize+tmpSize]
 	}
 }
 
@@ -65,6 +66,7 @@ type recipe struct {
 	bias   uint64
 	tiles  []tileFunc // by index into tileSizes
 	pair   tileFunc   // of pairRows activation rows and two panels side by side, or nil
+	quad   tileFunc   // likewise of four panels
 	signed bool       // panels of magnitudes and signs
 }
 
@@ -116,11 +118,11 @@ func recipe512(t quant.Type) recipe {
 	rc := recipeOf(AVX2, t)
 	switch {
 	case hasMin(t):
-		rc.tiles, rc.pair = tilesVMin[:], tileVMinPair
+		rc.tiles, rc.pair, rc.quad = tilesVMin[:], tileVMinPair, tileVMinQuad
 	case t == quant.Q6_K:
-		rc.tiles, rc.pair = tilesVHalf[:], tileVHalfPair
+		rc.tiles, rc.pair, rc.quad = tilesVHalf[:], tileVHalfPair, tileVHalfQuad
 	default:
-		rc.tiles, rc.pair = tilesV[:], tileVPair
+		rc.tiles, rc.pair, rc.quad = tilesV[:], tileVPair, tileVQuad
 	}
 	const each = 0x0101010101010101
 	switch t { // level 128 stands for zero
@@ -199,12 +201,16 @@ func (p *panel) mul(rc recipe, dst []float32, stride int, w Weight, a *Acts, o0,
 // panels multiplies the panels of n outputs from o on, columns [c,c+width), with m activation rows from r on.
 func (p *panel) panels(rc recipe, dst []float32, stride int, w Weight, a *Acts, r, m, o, n, c, width int) {
 	for i := 0; i < n; {
-		count, done := 1, 0
-		if rc.pair != nil && i+2*panelRows <= n {
+		tile, count, done := rc.pair, 1, 0
+		switch {
+		case rc.pair == nil:
+		case i+4*panelRows <= n:
+			tile, count, done = rc.quad, 4, m-m%pairRows
+		case i+2*panelRows <= n:
 			count, done = 2, m-m%pairRows
 		}
 		if done > 0 {
-			p.call(rc.pair, dst[r*stride+o+i:], stride, a, r, done/pairRows, p.at(rc, i, width), c, width)
+			p.call(tile, dst[r*stride+o+i:], stride, a, r, done/pairRows, p.at(rc, i, width), c, width)
 		}
 		for range count {
 			if done < m {
