@@ -140,9 +140,7 @@ func TestMalformed(t *testing.T) {
 			} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				start := time.Now()
 				f, err := open()
-				took := time.Since(start)
 				runtime.ReadMemStats(&after)
 				require.Nil(t, f, how)
 				require.ErrorContains(t, err, c.Want, how)
@@ -153,7 +151,14 @@ func TestMalformed(t *testing.T) {
 				if how == "path" {
 					require.ErrorContains(t, err, path)
 				}
-				require.Less(t, took, time.Second)
+				for try := 0; ; try++ { // this process may be stopped meanwhile
+					start := time.Now()
+					_, _ = open() // as above
+					if took := time.Since(start); took < time.Second {
+						break
+					}
+					require.Less(t, try, 3, "%s: takes over a second", how)
+				}
 				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20+8*len(c.Data)), how)
 			}
 		})
