@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// directV is a direct kernel with VNNI: 16 weight rows, straight from the file's bytes, by 2 to 8 rows of activations. Weights are transposed
+// directV is a direct kernel with VNNI: 16 weight rows, straight from the file's bytes, by up to 8 rows of activations. Weights are transposed
 // as in direct; four products of each row and their sum are then one instruction, and activations are read by the same instruction. Levels
 // are unsigned, and sums start at what the zero level adds too much, so it costs next to nothing. All sums have registers.
 type directV struct {
@@ -31,8 +31,15 @@ var directVTypes = map[string]func(d *directV){
 	"Q6_K": (*directV).q6k,
 }
 
-// directVTokens are the numbers of activation rows: 5 and 7 are sums of two of them.
-var directVTokens = []int{2, 3, 4, 6, 8}
+// directVTokens are the numbers of activation rows: 5 and 7 are sums of two of them. One row is a matter of memory, except for superblocks,
+// whose scales cost more.
+func (t directType) directVTokens() []int {
+	n := []int{1, 2, 3, 4, 6, 8}
+	if t.blocks == 1 {
+		return n[1:]
+	}
+	return n
+}
 
 // Registers. Scales of superblocks are computed while integer sums are free.
 var (
@@ -55,7 +62,7 @@ const (
 
 func directs512() {
 	for _, t := range directTypes {
-		for _, n := range directVTokens {
+		for _, n := range t.directVTokens() {
 			(&directV{typ: t, tokens: n}).write()
 		}
 	}
@@ -78,7 +85,10 @@ func (d *directV) write() {
 	}
 	Label("call")
 	d.r = newRows16(Load(Param("src"), GP64()).(Register), Load(Param("stride"), GP64()).(Register))
-	d.a = rows8{lo: Load(Param("acts"), GP64()).(Register), s: Load(Param("actStride"), GP64()).(Register)}
+	d.a = rows8{lo: Load(Param("acts"), GP64()).(Register)}
+	if d.tokens > 1 {
+		d.a.s = Load(Param("actStride"), GP64()).(Register)
+	}
 	if d.tokens > 2 {
 		d.a.s3 = GP64()
 		LEAQ(Mem{Base: d.a.s, Index: d.a.s, Scale: 2}, d.a.s3)
@@ -93,7 +103,12 @@ func (d *directV) write() {
 		VPXORD(vSums[i], vSums[i], vSums[i])
 	}
 	Label("step")
+	if t.size < 32 { // two blocks share a line
+		TESTQ(U32(1), steps)
+		JNZ(LabelRef("block"))
+	}
 	d.prefetch()
+	Label("block")
 	d.move = GP32()
 	directVTypes[t.name](d)
 	d.r.advance(t.size)
@@ -322,6 +337,13 @@ func (d *directV) small(qs, qh, min, shift int) {
 	if min > 0 {
 		d.gather(min, 2, vHalves+32)
 	}
+	// Eight products one after the other, each waiting for the sum before, would take longer than all else that few activation rows
+	// need: there the high halves' have sums of their own.
+	two := 0
+	if d.tokens <= 4 {
+		two = 1
+		d.zero(two, 0, -1, -1)
+	}
 	d.zero(0, 0, shift, -1)
 	d.transpose(qs)
 	if qh > 0 {
@@ -329,7 +351,12 @@ func (d *directV) small(qs, qh, min, shift int) {
 	}
 	for k := range vCols {
 		d.mac(d.fifth(d.low(k), k, qh), 0, 0, k)
-		d.mac(d.fifth(d.high(k), 4+k, qh), 0, 0, 4+k)
+		d.mac(d.fifth(d.high(k), 4+k, qh), two, 0, 4+k)
+	}
+	if two > 0 {
+		for t := range d.tokens {
+			VPADDD(vInts[two][t], vInts[0][t], vInts[0][t])
+		}
 	}
 	d.widen(vHalves, vCols[0])
 	var low Op

@@ -163,6 +163,9 @@ func directVQ5_1x6(dst *float32, dstStride int, src *byte, rowBytes int, stride 
 // directVQ5_1x8 multiplies 16 rows of Q5_1 weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ5_1x8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
+// directVQ4_Kx1 multiplies 16 rows of Q4_K weights, stride bytes apart, with 1 rows of activations, to dst [1][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ4_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
 // directVQ4_Kx2 multiplies 16 rows of Q4_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ4_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
@@ -178,6 +181,9 @@ func directVQ4_Kx6(dst *float32, dstStride int, src *byte, rowBytes int, stride 
 // directVQ4_Kx8 multiplies 16 rows of Q4_K weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ4_Kx8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
+// directVQ5_Kx1 multiplies 16 rows of Q5_K weights, stride bytes apart, with 1 rows of activations, to dst [1][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ5_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
 // directVQ5_Kx2 multiplies 16 rows of Q5_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ5_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
@@ -192,6 +198,9 @@ func directVQ5_Kx6(dst *float32, dstStride int, src *byte, rowBytes int, stride 
 
 // directVQ5_Kx8 multiplies 16 rows of Q5_K weights, stride bytes apart, with 8 rows of activations, to dst [8][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ5_Kx8(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
+
+// directVQ6_Kx1 multiplies 16 rows of Q6_K weights, stride bytes apart, with 1 rows of activations, to dst [1][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
+func directVQ6_Kx1(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)
 
 // directVQ6_Kx2 multiplies 16 rows of Q6_K weights, stride bytes apart, with 2 rows of activations, to dst [2][16]; calls times, each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.
 func directVQ6_Kx2(dst *float32, dstStride int, src *byte, rowBytes int, stride int, acts *byte, actStride int, steps int, ahead int, tmp *byte, calls int)

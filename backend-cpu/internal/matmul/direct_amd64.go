@@ -32,17 +32,20 @@ type directSet struct {
 	kernels []directFunc
 }
 
-// directOf gives the kernels for a number of activation rows. One row is a matter of memory even without VNNI.
+// directOf gives the kernels for a number of activation rows.
 func directOf(p Path, t quant.Type, rows int) directSet {
-	if p == AVX512 && rows > 1 {
-		return directSet{16, directSizes512[:], directOf512(t)}
+	if p == AVX512 {
+		kernels := directOf512(t)
+		if s := (directSet{16, directSizes512[len(directSizes512)-len(kernels):], kernels}); rows >= s.sizes[0] {
+			return s
+		}
 	}
 	return directSet{8, directSizes[:], directOf2(t)}
 }
 
 var (
 	directSizes    = [...]int{1, 2, 4, 8}
-	directSizes512 = [...]int{2, 3, 4, 6, 8}
+	directSizes512 = [...]int{1, 2, 3, 4, 6, 8} // the first for some types only: one row is a matter of memory
 )
 
 // directOf2 gives the AVX2 kernels of a type, up to 4 activation rows or 8.
@@ -103,9 +106,9 @@ var (
 	directVQ4_1 = [...]directFunc{directVQ4_1x2, directVQ4_1x3, directVQ4_1x4, directVQ4_1x6, directVQ4_1x8}
 	directVQ5_0 = [...]directFunc{directVQ5_0x2, directVQ5_0x3, directVQ5_0x4, directVQ5_0x6, directVQ5_0x8}
 	directVQ5_1 = [...]directFunc{directVQ5_1x2, directVQ5_1x3, directVQ5_1x4, directVQ5_1x6, directVQ5_1x8}
-	directVQ4_K = [...]directFunc{directVQ4_Kx2, directVQ4_Kx3, directVQ4_Kx4, directVQ4_Kx6, directVQ4_Kx8}
-	directVQ5_K = [...]directFunc{directVQ5_Kx2, directVQ5_Kx3, directVQ5_Kx4, directVQ5_Kx6, directVQ5_Kx8}
-	directVQ6_K = [...]directFunc{directVQ6_Kx2, directVQ6_Kx3, directVQ6_Kx4, directVQ6_Kx6, directVQ6_Kx8}
+	directVQ4_K = [...]directFunc{directVQ4_Kx1, directVQ4_Kx2, directVQ4_Kx3, directVQ4_Kx4, directVQ4_Kx6, directVQ4_Kx8}
+	directVQ5_K = [...]directFunc{directVQ5_Kx1, directVQ5_Kx2, directVQ5_Kx3, directVQ5_Kx4, directVQ5_Kx6, directVQ5_Kx8}
+	directVQ6_K = [...]directFunc{directVQ6_Kx1, directVQ6_Kx2, directVQ6_Kx3, directVQ6_Kx4, directVQ6_Kx6, directVQ6_Kx8}
 )
 
 // streams is the product of weights with few rows of activations.
