@@ -84,7 +84,7 @@ type Backend struct {
 	kernel  *matmul.Kernel
 	vec     vec.Kernels
 	pool    *pool.Pool
-	weights map[weightKey]*weight
+	weights graph.Weights[*weight]
 	scratch scratch
 	stats   Stats
 	prof    *profiler // nil without Options.Profile
@@ -119,7 +119,7 @@ func New(o Options) (*Backend, error) {
 	if threads == 0 {
 		threads = pool.DefaultThreads()
 	}
-	b := &Backend{kernel: kernel, vec: vectors(path), pool: pool.New(threads), weights: map[weightKey]*weight{}}
+	b := &Backend{kernel: kernel, vec: vectors(path), pool: pool.New(threads)}
 	b.scratch = scratch{attn: map[[2]int][]*attn.Worker{}, parts: map[int]*attn.Parts{},
 		floats: make([][]float32, threads)}
 	for range threads {
@@ -167,8 +167,6 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-type weightKey struct{ model, name string }
-
 type weight struct {
 	meta   graph.Weight
 	data   []byte
@@ -178,8 +176,7 @@ type weight struct {
 // RegisterWeight keeps data (as a rule a slice of the mapped file) without copying or changing it; only F32 vectors at odd addresses
 // are copied. Errors name the tensor.
 func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
-	key := weightKey{w.Model, w.Name}
-	if _, ok := b.weights[key]; ok {
+	if b.weights.Has(w) {
 		return nil
 	}
 	if !w.Type.Known() || len(w.Shape) == 0 {
@@ -193,15 +190,9 @@ func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
 	if len(w.Shape) == 1 && w.Type == quant.F32 {
 		r.vector = floatsOf(data)
 	}
-	b.weights[key] = r
+	b.weights.Add(w, r)
 	return nil
 }
 
 // ReleaseModel forgets a model's weights.
-func (b *Backend) ReleaseModel(model string) {
-	for key := range b.weights {
-		if key.model == model {
-			delete(b.weights, key)
-		}
-	}
-}
+func (b *Backend) ReleaseModel(model string) { b.weights.Release(model) }

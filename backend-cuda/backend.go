@@ -22,7 +22,7 @@ type Backend struct {
 	staging *staging
 	pool    pool
 	arena   *arena
-	weights map[weightKey]*weight
+	weights graph.Weights[*weight]
 	tables  map[graph.RopeAttr]ropeFrequencies
 
 	last    string // what runs now, for messages about waits
@@ -55,8 +55,6 @@ var (
 	_ graph.Profiler = (*Backend)(nil)
 )
 
-type weightKey struct{ model, name string }
-
 // weight is a registered tensor: its metadata and where it is.
 type weight struct {
 	meta  graph.Weight
@@ -79,7 +77,7 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, outOfMemory(err)
 	}
-	b := &Backend{opts: o, dev: dev, weights: map[weightKey]*weight{}, tables: map[graph.RopeAttr]ropeFrequencies{},
+	b := &Backend{opts: o, dev: dev, tables: map[graph.RopeAttr]ropeFrequencies{},
 		last: "nothing yet", noGraph: o.NoGraph || o.Profile}
 	if o.Profile {
 		b.profile = &profiler{}
@@ -143,8 +141,7 @@ func (b *Backend) Memory() (free, total int64, err error) {
 
 // RegisterWeight brings a tensor to the device in the layout that layoutFor says. Copies are queued; Compile waits for them.
 func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
-	key := weightKey{w.Model, w.Name}
-	if b.weights[key] != nil {
+	if b.weights.Has(w) {
 		return nil
 	}
 	layout, err := layoutFor(w, int64(len(data)), b.opts.tiled)
@@ -160,7 +157,7 @@ func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
 	if err != nil {
 		return outOfMemory(err)
 	}
-	b.weights[key] = r
+	b.weights.Add(w, r)
 	return nil
 }
 
@@ -171,11 +168,8 @@ func (b *Backend) ReleaseModel(model string) {
 	}
 	err := b.do(func(bd *cudart.Bound) error {
 		errs := []error{b.wait(bd)}
-		for key, w := range b.weights {
-			if key.model == model {
-				errs = append(errs, b.dev.registry.release(bd, w.plane))
-				delete(b.weights, key)
-			}
+		for _, w := range b.weights.Release(model) {
+			errs = append(errs, b.dev.registry.release(bd, w.plane))
 		}
 		return errors.Join(errs...)
 	})
@@ -206,7 +200,7 @@ func (b *Backend) Close() error {
 		if b.stream != nil {
 			errs = append(errs, b.wait(bd))
 		}
-		for _, w := range b.weights {
+		for _, w := range b.weights.ReleaseAll() {
 			errs = append(errs, b.dev.registry.release(bd, w.plane))
 		}
 		for _, t := range b.tables {

@@ -187,13 +187,9 @@ func (c *compiler) ints(n *graph.Node) cudart.Ptr {
 }
 
 func (c *compiler) weight(n *graph.Node, w *graph.Weight) *weight {
-	r := c.b.weights[weightKey{w.Model, w.Name}]
-	switch {
-	case r == nil:
-		c.fail(n.Errorf("cuda: weight %q of model %q isn't registered", w.Name, w.Model))
-	case r.meta.Type != w.Type || !slices.Equal(r.meta.Shape, w.Shape):
-		c.fail(n.Errorf("cuda: weight %q is registered as %s %s, not %s %s", w.Name, r.meta.Type, r.meta.Shape, w.Type, w.Shape))
-		return nil
+	r, err := c.b.weights.Find("cuda", n, w)
+	if err != nil {
+		c.fail(err)
 	}
 	return r
 }

@@ -12,22 +12,11 @@ import (
 // openSource maps the file at path read-only. The mapping is shared with the page cache, so that several processes with
 // one model hold it once. A file that shrinks while it is mapped faults the process (SIGBUS), as with any mapping.
 func openSource(path string) (source, error) {
-	// Ask before opening: opening a pipe would wait for a writer.
-	if st, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file (%s)", path, st.Mode().Type())
-	}
-	f, err := os.Open(path)
+	f, n, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // The mapping outlives the descriptor.
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	n := st.Size()
 	if n == 0 {
 		return &memory{}, nil // mmap refuses a length of zero.
 	}

@@ -20,9 +20,9 @@ func (r *Reference) compileNode(u *graph.Unit, n *graph.Node) (func(), error) {
 		if meta == nil {
 			continue
 		}
-		data, ok := r.weights[weightKey{meta.Model, meta.Name}]
-		if !ok {
-			return nil, fmt.Errorf("weight %q is not registered", meta.Name)
+		data, err := r.weights.Find(r.Name(), n, meta)
+		if err != nil {
+			return nil, err
 		}
 		cols := meta.Shape[len(meta.Shape)-1]
 		w[i] = weight{t: meta.Type, data: data, rows: meta.Shape.Elems() / cols, cols: cols, rowBytes: meta.Type.RowBytes(cols)}

@@ -15,7 +15,7 @@ import (
 // nothing in it is fast. Its zero options run everything, in memory that the host sees, without fused operations.
 type Reference struct {
 	opts    ReferenceOptions
-	weights map[weightKey][]byte
+	weights graph.Weights[[]byte]
 	live    int // buffers
 	bytes   int64
 }
@@ -33,14 +33,12 @@ type ReferenceOptions struct {
 	Fail func(call string) error
 }
 
-type weightKey struct{ model, name string }
-
 // NewReference makes a reference backend.
 func NewReference(o ReferenceOptions) *Reference {
 	if o.Name == "" {
 		o.Name = "reference"
 	}
-	return &Reference{opts: o, weights: map[weightKey][]byte{}}
+	return &Reference{opts: o}
 }
 
 func (r *Reference) fail(call string) error {
@@ -74,19 +72,13 @@ func (r *Reference) RegisterWeight(w *graph.Weight, data []byte) error {
 	if int64(len(data)) != w.Bytes() {
 		return fmt.Errorf("graphtest: weight %q: %d bytes, want %d", w.Name, len(data), w.Bytes())
 	}
-	if _, known := r.weights[weightKey{w.Model, w.Name}]; !known {
-		r.weights[weightKey{w.Model, w.Name}] = data
+	if !r.weights.Has(w) {
+		r.weights.Add(w, data)
 	}
 	return nil
 }
 
-func (r *Reference) ReleaseModel(model string) {
-	for k := range r.weights {
-		if k.model == model {
-			delete(r.weights, k)
-		}
-	}
-}
+func (r *Reference) ReleaseModel(model string) { r.weights.Release(model) }
 
 // memory is a buffer; hostMemory one that the host sees.
 type memory struct{ mem []byte }
