@@ -124,12 +124,19 @@ func (f *Fake) libraryKernel(h sys.Library, name string) (sys.Kernel, sys.Result
 	return k, r
 }
 
-func (f *Fake) kernelFunction(h sys.Kernel) (sys.Function, sys.Result) {
-	defer f.mu.Unlock()
-	_, r := f.enter("KernelFunction")
-	if r == sys.Success && f.kernels[h] == nil {
+// kernelOf is enter for calls about a kernel.
+func (f *Fake) kernelOf(call string, h sys.Kernel) (*kernel, sys.Result) {
+	_, r := f.enter(call)
+	k := f.kernels[h]
+	if r == sys.Success && k == nil {
 		r = sys.InvalidHandle
 	}
+	return k, r
+}
+
+func (f *Fake) kernelFunction(h sys.Kernel) (sys.Function, sys.Result) {
+	defer f.mu.Unlock()
+	_, r := f.kernelOf("KernelFunction", h)
 	return sys.Function(h), r
 }
 
@@ -148,14 +155,8 @@ func (f *Fake) funcLoad(h sys.Function) sys.Result {
 
 func (f *Fake) funcLoaded(h sys.Function) (int, sys.Result) {
 	defer f.mu.Unlock()
-	_, r := f.enter("FuncLoaded")
-	k := f.kernels[sys.Kernel(h)]
-	switch {
-	case r != sys.Success:
-		return 0, r
-	case k == nil:
-		return 0, sys.InvalidHandle
-	case k.loaded:
+	k, r := f.kernelOf("FuncLoaded", sys.Kernel(h))
+	if r == sys.Success && k.loaded {
 		return 1, r
 	}
 	return 0, r
@@ -163,13 +164,9 @@ func (f *Fake) funcLoaded(h sys.Function) (int, sys.Result) {
 
 func (f *Fake) kernelAttribute(attr int, h sys.Kernel, _ sys.Device) (int, sys.Result) {
 	defer f.mu.Unlock()
-	_, r := f.enter("KernelAttribute")
-	k := f.kernels[h]
-	switch {
-	case r != sys.Success:
+	k, r := f.kernelOf("KernelAttribute", h)
+	if r != sys.Success {
 		return 0, r
-	case k == nil:
-		return 0, sys.InvalidHandle
 	}
 	v, ok := map[int]int{
 		sys.FuncMaxThreads: k.attrs.MaxThreads, sys.FuncSharedBytes: k.attrs.StaticShared, sys.FuncLocalBytes: k.attrs.LocalBytes,
@@ -184,13 +181,10 @@ func (f *Fake) kernelAttribute(attr int, h sys.Kernel, _ sys.Device) (int, sys.R
 
 func (f *Fake) kernelSetAttr(attr, value int, h sys.Kernel, _ sys.Device) sys.Result {
 	defer f.mu.Unlock()
-	_, r := f.enter("KernelSetAttr")
-	k := f.kernels[h]
+	k, r := f.kernelOf("KernelSetAttr", h)
 	switch {
 	case r != sys.Success:
 		return r
-	case k == nil:
-		return sys.InvalidHandle
 	case attr != sys.FuncMaxDynamicShared || value < 0 || value > f.attribute(sys.AttrMaxSharedPerBlockOpt)-k.attrs.StaticShared:
 		return sys.InvalidValue
 	}
@@ -200,13 +194,9 @@ func (f *Fake) kernelSetAttr(attr, value int, h sys.Kernel, _ sys.Device) sys.Re
 
 func (f *Fake) occupancyBlocks(h sys.Function, threads int, shared uint64) (int, sys.Result) {
 	defer f.mu.Unlock()
-	_, r := f.enter("OccupancyBlocks")
-	k := f.kernels[sys.Kernel(h)]
-	switch {
-	case r != sys.Success:
+	k, r := f.kernelOf("OccupancyBlocks", sys.Kernel(h))
+	if r != sys.Success {
 		return 0, r
-	case k == nil:
-		return 0, sys.InvalidHandle
 	}
 	return f.resident(k, threads, int(shared)), r
 }

@@ -66,6 +66,16 @@ func (f *Fake) on(d *device, h sys.Stream) (*stream, sys.Result) {
 	return s, sys.Success
 }
 
+// streamOf is enter for calls about a stream.
+func (f *Fake) streamOf(call string, h sys.Stream) (*device, *stream, sys.Result) {
+	d, r := f.enter(call)
+	if r != sys.Success {
+		return d, nil, r
+	}
+	s, r := f.on(d, h)
+	return d, s, r
+}
+
 // push queues work, or adds it to the stream's capture. mu is held.
 func (f *Fake) push(d *device, h sys.Stream, o *op) sys.Result {
 	s, r := f.on(d, h)
@@ -147,11 +157,7 @@ func (f *Fake) drainDevice(d *device, call string) sys.Result {
 func (f *Fake) streamQuery(h sys.Stream) sys.Result {
 	f.run.Lock()
 	defer f.run.Unlock()
-	d, r := f.enter("StreamQuery")
-	var s *stream
-	if r == sys.Success {
-		s, r = f.on(d, h)
-	}
+	d, s, r := f.streamOf("StreamQuery", h)
 	if r == sys.Success && s.capture != nil {
 		s.capture.broken = true
 		r = sys.CaptureUnsupported
@@ -175,11 +181,7 @@ func (f *Fake) streamQuery(h sys.Stream) sys.Result {
 func (f *Fake) streamDestroy(h sys.Stream) sys.Result {
 	f.run.Lock()
 	defer f.run.Unlock()
-	d, r := f.enter("StreamDestroy")
-	var s *stream
-	if r == sys.Success {
-		s, r = f.on(d, h)
-	}
+	d, s, r := f.streamOf("StreamDestroy", h)
 	if r == sys.Success && s.capture != nil {
 		s.capture.broken = true
 		f.violate("StreamDestroy: the stream is being captured")
@@ -203,11 +205,7 @@ func (f *Fake) streamDestroy(h sys.Stream) sys.Result {
 
 func (f *Fake) streamWait(h sys.Stream, eh sys.Event) sys.Result {
 	defer f.mu.Unlock()
-	d, r := f.enter("StreamWait")
-	if r != sys.Success {
-		return r
-	}
-	s, r := f.on(d, h)
+	d, s, r := f.streamOf("StreamWait", h)
 	if r != sys.Success {
 		return r
 	}

@@ -3,6 +3,7 @@ package sample
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -101,29 +102,15 @@ func (p *Params) sequence(list string) (notice string) {
 // number converts a metadata value. A float32 becomes the float64 with the same shortest spelling, so that 0.6 stays 0.6.
 func number(v any) (float64, error) {
 	var x float64
-	switch v := v.(type) {
-	case float32:
-		x, _ = strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
-	case float64:
-		x = v
-	case int8:
-		x = float64(v)
-	case int16:
-		x = float64(v)
-	case int32:
-		x = float64(v)
-	case int64:
-		x = float64(v)
-	case int:
-		x = float64(v)
-	case uint8:
-		x = float64(v)
-	case uint16:
-		x = float64(v)
-	case uint32:
-		x = float64(v)
-	case uint64:
-		x = float64(v)
+	switch r := reflect.ValueOf(v); {
+	case r.Kind() == reflect.Float32:
+		x, _ = strconv.ParseFloat(strconv.FormatFloat(r.Float(), 'g', -1, 32), 64)
+	case r.CanFloat():
+		x = r.Float()
+	case r.CanInt():
+		x = float64(r.Int())
+	case r.CanUint():
+		x = float64(r.Uint())
 	default:
 		return 0, fmt.Errorf("a %T, want a number: %w", v, ErrParams)
 	}
