@@ -1,80 +1,12 @@
 package backendcpu
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"unsafe"
 
-	"github.com/minfer-go/minfer/backend-cpu/internal/attn"
 	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/backend-cpu/internal/pool"
-	"github.com/minfer-go/minfer/backend-cpu/internal/vec"
 	"github.com/minfer-go/minfer/graph"
-	"github.com/minfer-go/minfer/kvformat"
-	"github.com/minfer-go/minfer/quant"
 )
-
-// program is a flat list of steps with everything resolved: memory, weights, scratch.
-type program struct {
-	b           *Backend
-	steps       []pool.Step
-	claims      []*claim // of the steps that have one
-	acts        []*matmul.Acts
-	weightBytes uint64
-	plans       []planned
-	phase       graph.Phase
-	work        []sum // of a profile, by kind: what a run does, attention's bytes apart
-}
-
-type planned struct {
-	plan     *attn.Plan
-	rowBytes int64 // of a cell, keys and values, in all layers that the plan serves
-}
-
-// Run executes the program; it returns when all workers are done. It allocates nothing.
-func (p *program) Run() error { return p.RunContext(context.Background()) }
-
-// RunContext is Run that is given up when ctx ends, between two steps.
-func (p *program) RunContext(ctx context.Context) error {
-	if p.b.closed {
-		return errors.New("backendcpu: Run after Close")
-	}
-	prof := p.b.prof
-	if prof != nil {
-		prof.begin()
-	}
-	for _, c := range p.claims {
-		c.reset()
-	}
-	for _, a := range p.acts {
-		a.Refresh()
-	}
-	if err := p.b.pool.Run(p.steps, ctx.Done()); err == pool.ErrStopped {
-		return ctx.Err()
-	} else if err != nil {
-		return fmt.Errorf("backendcpu: %w", err)
-	}
-	s := &p.b.stats
-	s.Runs++
-	s.WeightBytes += p.weightBytes
-	kv := uint64(0)
-	for i := range p.plans {
-		kv += uint64(p.plans[i].plan.Cells * p.plans[i].rowBytes)
-	}
-	s.KVBytes += kv
-	if prof != nil {
-		prof.end(p.phase, p.work, kv)
-	}
-	return nil
-}
-
-// Close drops the program's references.
-func (p *program) Close() error {
-	p.steps, p.plans, p.claims, p.acts = nil, nil, nil, nil
-	return nil
-}
 
 // compiler turns a unit into a program.
 type compiler struct {
@@ -287,51 +219,6 @@ func (c *compiler) fail(err error) {
 	}
 }
 
-// mat places a float32 tensor.
-func (c *compiler) mat(n *graph.Node) mat {
-	t := &c.u.Tensors[n.ID]
-	m := mat{rows: n.Shape[0], width: n.Shape[1:].Elems(), stride: int(t.RowStride / 4)}
-	bytes := int64(m.rows-1)*t.RowStride + int64(m.width)*4
-	mem, err := span(t.Buffer, t.Offset, bytes)
-	if err != nil || n.Type != quant.F32 || t.RowStride%4 != 0 {
-		c.fail(n.Errorf("cpu: place of the %s tensor: %w", n.Type, errors.Join(err, graph.ErrUnsupported)))
-		return m
-	}
-	m.p = floatsOf(mem)
-	return m
-}
-
-// ints places a step input.
-func (c *compiler) ints(n *graph.Node) []int32 {
-	t := &c.u.Tensors[n.ID]
-	mem, err := span(t.Buffer, t.Offset, int64(n.Shape.Elems())*4)
-	if err != nil || len(mem) == 0 {
-		c.fail(n.Errorf("cpu: place of the step input: %w", errors.Join(err, graph.ErrUnsupported)))
-		return nil
-	}
-	return unsafe.Slice((*int32)(unsafe.Pointer(&mem[0])), len(mem)/4)
-}
-
-func (c *compiler) weight(n *graph.Node, w *graph.Weight) *weight {
-	r, err := c.b.weights.Find("cpu", n, w)
-	if err != nil {
-		c.fail(err)
-	}
-	return r
-}
-
-func (c *compiler) vector(n *graph.Node, w *graph.Weight) []float32 {
-	if w == nil {
-		return nil
-	}
-	r := c.weight(n, w)
-	if r == nil {
-		return nil
-	}
-	c.p.weightBytes += uint64(len(r.data))
-	return r.vector
-}
-
 func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, dst mat) product {
 	rows := n.In[0].Shape[0]
 	p := product{dst: dst, bias: c.vector(n, bias), kind: c.b.prof.product(w.Type, rows)}
@@ -420,113 +307,6 @@ func (c *compiler) takeActs(rows, k int) *matmul.Acts {
 }
 
 func (b *Backend) putActs(a *matmul.Acts) { b.scratch.acts = append(b.scratch.acts, a.Store()) }
-
-func (c *compiler) table(a graph.RopeAttr, positions *graph.Node) *ropeTable {
-	t := c.tables[a]
-	if t == nil {
-		t = newRopeTable(a, c.ints(positions))
-		c.tables[a] = t
-		c.prep.tables = append(c.prep.tables, t)
-	}
-	return t
-}
-
-func (c *compiler) region(n *graph.Node, a graph.KVAttr) region {
-	list := c.u.Keys
-	if a.Value {
-		list = c.u.Values
-	}
-	if a.Layer < 0 || a.Layer >= len(list) || list[a.Layer].Buffer == nil {
-		c.fail(n.Errorf("cpu: no KV region for layer %d, value %v", a.Layer, a.Value))
-		return region{}
-	}
-	k := &list[a.Layer]
-	format, err := kvformat.FromType(k.Type)
-	mem, err2 := span(k.Buffer, 0, k.RowBytes*int64(k.Cells))
-	if err := errors.Join(err, err2); err != nil {
-		c.fail(n.Errorf("cpu: KV region of layer %d: %w", a.Layer, err))
-	}
-	return region{mem, int(k.RowBytes), format}
-}
-
-func (c *compiler) qkvStore(n *graph.Node) {
-	a := n.Attr.(graph.QkvAttr)
-	s := &qkvStore{b: c.b, y: c.mat(n), q: c.mat(n.In[0]), k: c.mat(n.In[1]), v: c.mat(n.In[2]), attr: a,
-		table: c.table(a.Rope, n.In[3]), cells: c.ints(n.In[4]),
-		keys: c.region(n, graph.KVAttr{Layer: a.Layer}), values: c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})}
-	for i, w := range n.Weights {
-		k := kindAdd
-		if n.Op == graph.OpFusedQkvNorm {
-			s.norm[i], k = c.vector(n, w), kindNorm
-		} else {
-			s.bias[i] = c.vector(n, w)
-		}
-		if w != nil {
-			c.count(k)
-		}
-	}
-	c.count(kindRope)
-	c.count(kindStore)
-	c.floats = max(c.floats, a.HeadDim)
-	c.step(kindElse, s)
-}
-
-// maxPartBytes bounds the memory for results of single chunks. Beyond it a row's chunks stay with one worker.
-const maxPartBytes = 32 << 20
-
-func (c *compiler) attention(n *graph.Node) {
-	b, a := c.b, n.Attr.(graph.AttnAttr)
-	keys, values := c.region(n, graph.KVAttr{Layer: a.Layer}), c.region(n, graph.KVAttr{Layer: a.Layer, Value: true})
-	q, y := c.mat(n.In[0]), c.mat(n)
-	in := attn.Inputs{Lengths: c.ints(n.In[3]), Seqs: c.ints(n.In[4]), SeqRuns: c.ints(n.In[5]), Runs: c.ints(n.In[6])}
-	if c.err != nil {
-		return
-	}
-	group := a.Heads / a.KVHeads
-	at, ok := c.plans[group]
-	if !ok {
-		at = len(c.p.plans)
-		c.plans[group] = at
-		c.p.plans = append(c.p.plans, planned{plan: attn.NewPlan(in, group)})
-		c.prep.plans = append(c.prep.plans, c.p.plans[at].plan)
-	}
-	c.p.plans[at].rowBytes += int64(keys.rowBytes + values.rowBytes)
-
-	j := &attn.Job{Kernels: b.vec, Plan: c.p.plans[at].plan, Q: q.p, QStride: q.stride, Y: y.p, YStride: y.stride,
-		Keys: keys.mem, Values: values.mem, Path: b.kernel.Path()}
-	j.Shape = attn.Shape{Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Scale: a.Scale,
-		KeyFormat: keys.format, ValueFormat: values.format, KeyRow: keys.rowBytes, ValueRow: values.rowBytes}
-	j.Workers = b.attnWorkers(j.Shape)
-	chunks := (c.u.Params.Cells + vec.Chunk - 1) / vec.Chunk
-	j.Parts = b.attnParts(min(c.u.Params.Rows, 16)*a.Heads*chunks, a.HeadDim)
-	if a.HeadDim%32 == 0 {
-		j.Acts = c.provide(n)
-	}
-	c.op(kindAttention, chunksStep{j})
-	if b.pool.Workers() > 1 {
-		c.step(kindAttention, combine{j})
-	}
-}
-
-func (b *Backend) attnWorkers(s attn.Shape) []*attn.Worker {
-	key := [2]int{s.Heads / s.KVHeads, s.HeadDim}
-	if b.scratch.attn[key] == nil {
-		for range b.pool.Workers() {
-			b.scratch.attn[key] = append(b.scratch.attn[key], attn.NewWorker(s))
-		}
-	}
-	return b.scratch.attn[key]
-}
-
-func (b *Backend) attnParts(n, headDim int) *attn.Parts {
-	n = min(n, maxPartBytes/(4*vec.PadDim(headDim)))
-	p := b.scratch.parts[headDim]
-	if p == nil || p.Len() < n {
-		p = attn.NewParts(n, headDim)
-		b.scratch.parts[headDim] = p
-	}
-	return p
-}
 
 func (c *compiler) permute(n *graph.Node) {
 	x, in := c.mat(n.In[0]), n.In[0].Shape
