@@ -30,6 +30,7 @@ func main() {
 	}
 	soft()
 	merge()
+	scale()
 	encodeF16()
 	Generate()
 }
@@ -66,6 +67,16 @@ func constants() {
 
 // exp replaces x by e^x: exp.go, step by step.
 func exp(x VecVirtual) VecVirtual {
+	y := expLow(x)
+	mask, inf := YMM(), YMM()
+	VCMPPS(U8(0x1e), cHigh, x, mask)
+	VMOVUPS(cInf, inf)
+	VBLENDVPS(mask, inf, y, y)
+	return y
+}
+
+// expLow is exp of what isn't above its range.
+func expLow(x VecVirtual) VecVirtual {
 	t, n, r, p := YMM(), YMM(), YMM(), YMM()
 	VMOVUPS(cMagic, t)
 	VFMADD231PS(cLog2e, x, t)
@@ -82,10 +93,7 @@ func exp(x VecVirtual) VecVirtual {
 	VPSLLD(U8(23), t, t)
 	y := YMM()
 	VMULPS(t, p, y)
-	mask, inf := YMM(), YMM()
-	VCMPPS(U8(0x1e), cHigh, x, mask)
-	VMOVUPS(cInf, inf)
-	VBLENDVPS(mask, inf, y, y)
+	mask := YMM()
 	VCMPPS(U8(0x11), cLow, x, mask)
 	VANDNPS(y, mask, y)
 	return y
@@ -228,107 +236,155 @@ func rope() {
 	RET()
 }
 
+// soft goes over a query's scores twice: for the largest, and for the weights. To scale them anew costs less than to store them in between.
 func soft() {
-	TEXT("softAVX2", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
-	Doc("softAVX2 is SoftChunk; it reads and clears up to the next multiple of 16.")
+	TEXT("softAVX2", NOSPLIT, "func(s *float32, valid *int, state *float32, queries int, scale float32)")
+	Doc("softAVX2 is Soft; it clears up to the next multiple of 16.")
 	Pragma("noescape")
-	s, n := ptr("s"), ptr("n")
+	s, valid, state, queries := ptr("s"), ptr("valid"), ptr("state"), ptr("queries")
 	scale := broadcast("scale")
-	count, lanes := YMM(), YMM()
-	{
-		x := XMM()
-		VMOVD(n.(GPVirtual).As32(), x)
-		VPBROADCASTD(x, count)
+	mask := [2]VecVirtual{YMM(), YMM()}
+	scaled := func(m Mem, k int, part bool) VecVirtual {
+		v := YMM()
+		VMULPS(m.Offset(32*k), scale, v)
+		if part {
+			low := YMM()
+			VMOVUPS(cNegInf, low)
+			VBLENDVPS(mask[k], v, low, v)
+		}
+		return v
 	}
-	VMOVUPS(cLanes, lanes)
-	top, low := YMM(), YMM()
-	VMOVUPS(cNegInf, top)
-	VMOVUPS(cNegInf, low)
-	eight := YMM()
-	{
-		e, x := GP32(), XMM()
-		MOVL(U32(8), e)
-		VMOVD(e, x)
-		VPBROADCASTD(x, eight)
+	// groups runs body for each 16 scores, the last of them apart.
+	last := GP64()
+	groups := func(name string, body func(m Mem, part bool)) {
+		i := GP64()
+		XORQ(i, i)
+		CMPQ(i, last)
+		JAE(LabelRef(name + "Last"))
+		Label(name)
+		body(at(s, i), false)
+		ADDQ(Imm(64), i)
+		CMPQ(i, last)
+		JB(LabelRef(name))
+		Label(name + "Last")
+		body(at(s, last), true)
 	}
-	// Bytes of whole groups of 16.
-	ADDQ(Imm(15), n)
-	ANDQ(I8(-16), n)
-	SHLQ(U8(2), n)
-	i := GP64()
-	XORQ(i, i)
-	Label("scale")
-	v, mask := YMM(), YMM()
-	VMULPS(at(s, i), scale, v)
-	VPCMPGTD(lanes, count, mask)
-	VPADDD(eight, lanes, lanes)
-	VBLENDVPS(mask, v, low, v)
-	VMAXPS(top, v, top)
-	VMOVUPS(v, at(s, i))
-	ADDQ(Imm(32), i)
-	CMPQ(i, n)
-	JB(LabelRef("scale"))
+
+	Label("query")
+	count := GP64()
+	MOVQ(Mem{Base: valid}, count)
+	MOVQ(count, last)
+	DECQ(last)
+	JL(LabelRef("next"))
+	ANDQ(I8(-16), last)
+	SUBQ(last, count)
+	SHLQ(U8(2), last)
+	counts := YMM()
+	VMOVD(count.(GPVirtual).As32(), counts.AsX())
+	VPBROADCASTD(counts.AsX(), counts)
+	for k := range mask {
+		VPCMPGTD(cLanes.Offset(32*k), counts, mask[k])
+	}
+	top := [2]VecVirtual{YMM(), YMM()}
+	for k := range top {
+		VMOVUPS(cNegInf, top[k])
+	}
+	groups("top", func(m Mem, part bool) {
+		for k := range top {
+			VMAXPS(top[k], scaled(m, k, part), top[k])
+		}
+	})
+	VMAXPS(top[1], top[0], top[0])
 	h, m := XMM(), YMM()
-	VEXTRACTF128(U8(1), top, h)
-	VMAXPS(h, top.AsX(), h)
+	VEXTRACTF128(U8(1), top[0], h)
+	VMAXPS(h, top[0].AsX(), h)
 	x := XMM()
 	VMOVHLPS(h, h, x)
 	VMAXPS(x, h, h)
 	VMOVSHDUP(h, x)
 	VMAXSS(x, h, h)
 	VBROADCASTSS(h, m)
-	Store(h, Return("m"))
+	VMOVSS(h, Mem{Base: state})
 
-	a, b := zero(), zero()
-	XORQ(i, i)
-	Label("exp")
-	for k, acc := range []VecVirtual{a, b} {
-		v := YMM()
-		VMOVUPS(at(s, i).Offset(32*k), v)
-		VSUBPS(m, v, v)
-		y := exp(v)
-		VADDPS(y, acc, acc)
-		VMOVUPS(y, at(s, i).Offset(32*k))
+	sum := [2]VecVirtual{YMM(), YMM()}
+	for k := range sum {
+		VXORPS(sum[k], sum[k], sum[k])
 	}
-	ADDQ(Imm(64), i)
-	CMPQ(i, n)
-	JB(LabelRef("exp"))
-	l := reduce(a, b)
+	groups("exp", func(at Mem, part bool) {
+		for k := range sum {
+			v := scaled(at, k, part)
+			VSUBPS(m, v, v)
+			y := expLow(v)
+			VADDPS(y, sum[k], sum[k])
+			VMOVUPS(y, at.Offset(32*k))
+		}
+	})
+	VMOVSS(reduce(sum[0], sum[1]), Mem{Base: state, Disp: 4})
+	Label("next")
+	ADDQ(U32(sBytes), s)
+	ADDQ(Imm(8), valid)
+	ADDQ(Imm(8), state)
+	DECQ(queries)
+	JNZ(LabelRef("query"))
 	VZEROUPPER()
-	Store(l, Return("l"))
 	RET()
 }
 
 func merge() {
-	TEXT("mergeAVX2", NOSPLIT, "func(o, oc *float32, n int, m, l, cm, cl float32) (m2, l2 float32)")
-	Doc("mergeAVX2 is Merge, n a multiple of 8, not 0.")
+	TEXT("mergeAVX2", NOSPLIT, "func(s, o, c, oc *float32, n, queries int)")
+	Doc("mergeAVX2 is Merge for outputs of n elements, a multiple of 8, not 0.")
 	Pragma("noescape")
-	o, oc, n := ptr("o"), ptr("oc"), ptr("n")
+	s, o, c, oc, n, queries := ptr("s"), ptr("o"), ptr("c"), ptr("oc"), ptr("n"), ptr("queries")
+	SHLQ(U8(2), n)
+	Label("query")
 	m, cm, top := XMM(), XMM(), XMM()
-	Load(Param("m"), m)
-	Load(Param("cm"), cm)
+	VMOVSS(Mem{Base: s}, m)
+	VMOVSS(Mem{Base: c}, cm)
 	VMAXSS(m, cm, top) // m unless cm is larger
-	Store(top, Return("m2"))
+	VMOVSS(top, Mem{Base: s})
 	x, t := YMM(), YMM()
 	VUNPCKLPS(cm, m, x.AsX())
 	VBROADCASTSS(top, t)
 	VSUBPS(t, x, x)
-	e := exp(x) // lane 0: a, lane 1: b
+	e := expLow(x) // lane 0: a, lane 1: b
 	a, b := YMM(), YMM()
 	VBROADCASTSS(e.AsX(), a)
 	VMOVSHDUP(e.AsX(), b.AsX())
 	VBROADCASTSS(b.AsX(), b)
-	l, cl := XMM(), XMM()
-	Load(Param("l"), l)
-	Load(Param("cl"), cl)
-	VMULSS(a.AsX(), l, l)
-	VFMADD231SS(b.AsX(), cl, l)
-	Store(l, Return("l2"))
+	l := XMM()
+	VMULSS(Mem{Base: s, Disp: 4}, a.AsX(), l)
+	VFMADD231SS(Mem{Base: c, Disp: 4}, b.AsX(), l)
+	VMOVSS(l, Mem{Base: s, Disp: 4})
+	i := GP64()
+	XORQ(i, i)
+	Label("element")
+	v := YMM()
+	VMULPS(at(o, i), a, v)
+	VFMADD231PS(at(oc, i), b, v)
+	VMOVUPS(v, at(o, i))
+	ADDQ(Imm(32), i)
+	CMPQ(i, n)
+	JB(LabelRef("element"))
+	ADDQ(n, o)
+	ADDQ(n, oc)
+	ADDQ(Imm(8), s)
+	ADDQ(Imm(8), c)
+	DECQ(queries)
+	JNZ(LabelRef("query"))
+	VZEROUPPER()
+	RET()
+}
+
+func scale() {
+	TEXT("scaleAVX2", NOSPLIT, "func(y, x *float32, n int, f float32)")
+	Doc("scaleAVX2 is y = x * f, n a multiple of 8.")
+	Pragma("noescape")
+	y, x, n := ptr("y"), ptr("x"), ptr("n")
+	f := broadcast("f")
 	loop("loop", n, 8, func(i Register) {
 		v := YMM()
-		VMULPS(at(o, i), a, v)
-		VFMADD231PS(at(oc, i), b, v)
-		VMOVUPS(v, at(o, i))
+		VMULPS(at(x, i), f, v)
+		VMOVUPS(v, at(y, i))
 	})
 	VZEROUPPER()
 	RET()

@@ -133,7 +133,8 @@ func (j *Job) Chunks(worker, workers int) {
 				at += b.cost()
 			}
 			j.load(w, b, h, h1)
-			for c := range chunksOf(b.length) {
+			j.chunk(w, b, h, h1, 0, w.running, w.o)
+			for c := 1; c < chunksOf(b.length); c++ {
 				j.chunk(w, b, h, h1, c, w.state, w.oc)
 				j.merge(w, b, h1-h, c)
 			}
@@ -162,32 +163,36 @@ func (j *Job) Combine(worker, workers int) {
 		}
 		at := j.part(row, 0, head)
 		o := j.Parts.o[at*padded:][:padded]
-		state := j.Parts.state[at]
+		state := j.Parts.state[at:][:1]
 		for c := 1; c < n; c++ {
 			at := j.part(row, c, head)
-			j.Kernels.Merge(&state, o, j.Parts.state[at], j.Parts.o[at*padded:][:padded])
+			j.Kernels.Merge(state, o, j.Parts.state[at:][:1], j.Parts.o[at*padded:][:padded])
 		}
-		j.write(row, head, o, state.L)
+		j.write(row, head, o, state[0].L)
 	}
 }
 
 // merge adds chunk c to the running state of a block's queries for so many KV heads.
 func (j *Job) merge(w *Worker, b *block, heads, c int) {
 	g, padded := j.group(), vec.PadDim(j.HeadDim)
-	queries := g * b.rows
-	for i := range queries * heads {
-		if c >= chunksOf(int(j.Plan.in.Lengths[b.row+i%queries/g])) {
-			continue
+	for h := range heads {
+		for r := 0; r < b.rows; {
+			if !j.reaches(b.row+r, c) {
+				r++
+				continue
+			}
+			from := r
+			for r < b.rows && j.reaches(b.row+r, c) {
+				r++
+			}
+			lo, hi := (h*b.rows+from)*g, (h*b.rows+r)*g
+			j.Kernels.Merge(w.running[lo:hi], w.o[lo*padded:hi*padded], w.state[lo:hi], w.oc[lo*padded:hi*padded])
 		}
-		o, oc := w.o[i*padded:][:padded], w.oc[i*padded:][:padded]
-		if c == 0 {
-			copy(o, oc)
-			w.running[i] = w.state[i]
-			continue
-		}
-		j.Kernels.Merge(&w.running[i], o, w.state[i], oc)
 	}
 }
+
+// reaches reports whether a row attends to a position of chunk c.
+func (j *Job) reaches(row, c int) bool { return int(j.Plan.in.Lengths[row]) > c*vec.Chunk }
 
 // part is where a row's result for chunk c and a query head stands in Parts. One row's heads stand together.
 func (j *Job) part(row, c, head int) int { return (row*j.Plan.chunks+c)*j.Heads + head }

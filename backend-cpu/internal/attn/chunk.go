@@ -52,14 +52,11 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 	for i := range queries {
 		w.valid[i] = j.valid(b.row+i/g, first)
 	}
-	for i := range queries * (h1 - h0) {
-		if valid := w.valid[i%queries]; valid > 0 {
-			m, l := k.SoftChunk(w.s[i*vec.Chunk : (i+1)*vec.Chunk][:valid], j.Scale)
-			state[i] = vec.State{M: m, L: l}
-		}
+	valid := w.valid[:queries]
+	for i := 0; i < queries*(h1-h0); i += queries {
+		k.Soft(w.s[i*vec.Chunk:], valid, j.Scale, state[i:])
 	}
 
-	valid := w.valid[:queries]
 	values := j.rows(w, b, j.Values, first, j.ValueRow, j.ValueFormat)
 	clear(o[:queries*(h1-h0)*padded])
 	direct, step = k.Direct(queries, j.HeadDim, j.ValueFormat), piece(j.ValueRow)

@@ -193,16 +193,29 @@ var scoresAVX2 = [...][maxGroup]scoresFunc{
 	kvformat.Q8_0: {scoresQ8x1AVX2, scoresQ8x2AVX2, scoresQ8x3AVX2},
 }
 
-// SoftChunk turns the products of one query with a chunk's positions into weights: s = exp(s*scale - m) with m their
-// largest scaled score, and l the sum of weights in 16 lanes. s holds the chunk's valid positions, at least one.
-func (k Kernels) SoftChunk(s []float32, scale float32) (m, l float32) {
-	if k.avx2 && cap(s) >= (len(s)+15)&^15 {
-		return softAVX2(&s[0], len(s), scale)
+// Soft turns the products of queries with a chunk's positions into weights: s[i*Chunk+j] = exp(s[i*Chunk+j]*scale - M) for the first valid[i] positions j,
+// with M of state[i] their largest scaled score and L the sum of weights in 16 lanes. Queries without a position keep their state.
+func (k Kernels) Soft(s []float32, valid []int, scale float32, state []State) {
+	if len(valid) == 0 {
+		return
 	}
+	s, state = s[:len(valid)*Chunk], state[:len(valid)]
+	if k.avx2 {
+		softAVX2(&s[0], &valid[0], &state[0].M, len(valid), scale)
+		return
+	}
+	for i, n := range valid {
+		if n > 0 {
+			state[i] = soft(s[i*Chunk:][:n], scale)
+		}
+	}
+}
+
+func soft(s []float32, scale float32) State {
 	for j := range s {
 		s[j] *= scale
 	}
-	m = s[0]
+	m := s[0]
 	for _, v := range s {
 		if v > m {
 			m = v
@@ -213,7 +226,7 @@ func (k Kernels) SoftChunk(s []float32, scale float32) (m, l float32) {
 		s[j] = Exp(v - m)
 		acc[j&15] += s[j]
 	}
-	return m, f32.Reduce16(&acc)
+	return State{m, f32.Reduce16(&acc)}
 }
 
 // Weigh adds weighted rows to outputs: o[i*r.Dim+e] = fma(p[i*Chunk+j], r[j][e], o[i*r.Dim+e]), j ascending in [from,to) and below
@@ -293,13 +306,23 @@ var weighAVX2 = [...][maxGroup]weighFunc{
 // State is what attention keeps of the chunks merged so far.
 type State struct{ M, L float32 }
 
-// Merge adds a chunk's state and output oc to o, both of the same length.
-func (k Kernels) Merge(s *State, o []float32, c State, oc []float32) {
-	oc = oc[:len(o)]
-	if k.avx2 && len(o) > 0 && len(o)%8 == 0 {
-		s.M, s.L = mergeAVX2(&o[0], &oc[0], len(o), s.M, s.L, c.M, c.L)
+// Merge adds a chunk's states and outputs oc to those of as many queries; outputs of all queries have the same length.
+func (k Kernels) Merge(s []State, o []float32, c []State, oc []float32) {
+	if len(s) == 0 {
 		return
 	}
+	c, oc = c[:len(s)], oc[:len(o)]
+	n := len(o) / len(s)
+	if k.avx2 && n > 0 && n%8 == 0 {
+		mergeAVX2(&s[0].M, &o[0], &c[0].M, &oc[0], n, len(s))
+		return
+	}
+	for i := range s {
+		merge(&s[i], o[i*n:][:n], c[i], oc[i*n:])
+	}
+}
+
+func merge(s *State, o []float32, c State, oc []float32) {
 	m := s.M
 	if c.M > m {
 		m = c.M

@@ -4,14 +4,15 @@ package vec
 
 const hasAssembly = false
 
-func addAVX2(y, a, b *float32, n int)                                        {}
-func sumSquaresAVX2(x *float32, n int) float32                               { return 0 }
-func normAVX2(y, x, w *float32, n int, inv float32)                          {}
-func swigluAVX2(y, gate, up *float32, n int)                                 {}
-func ropeAVX2(y0, x0, y1, x1, cos, sin *float32, n int)                      {}
-func softAVX2(s *float32, n int, scale float32) (m, l float32)               { return 0, 0 }
-func mergeAVX2(o, oc *float32, n int, m, l, cm, cl float32) (m2, l2 float32) { return 0, 0 }
-func encodeF16AVX2(dst *byte, x *float32, n int)                             {}
+func addAVX2(y, a, b *float32, n int)                                             {}
+func sumSquaresAVX2(x *float32, n int) float32                                    { return 0 }
+func normAVX2(y, x, w *float32, n int, inv float32)                               {}
+func swigluAVX2(y, gate, up *float32, n int)                                      {}
+func ropeAVX2(y0, x0, y1, x1, cos, sin *float32, n int)                           {}
+func softAVX2(s *float32, valid *int, state *float32, queries int, scale float32) {}
+func mergeAVX2(s, o, c, oc *float32, n, queries int)                              {}
+func scaleAVX2(y, x *float32, n int, f float32)                                   {}
+func encodeF16AVX2(dst *byte, x *float32, n int)                                  {}
 func widenF32AVX2(dst *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
 }
 func scoresF32x1AVX2(s, q *float32, src *byte, offs *int, tiles, blocks, step int, next *byte, nextStep int) {

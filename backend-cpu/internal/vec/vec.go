@@ -54,7 +54,14 @@ func (k Kernels) Mul(y, a, b []float32) {
 
 // Scale is y = x * f.
 func (k Kernels) Scale(y, x []float32, f float32) {
-	for i := range y {
+	done := 0
+	if k.avx2 {
+		if done = len(y) &^ 7; done > 0 {
+			_ = x[done-1]
+			scaleAVX2(&y[0], &x[0], done, f)
+		}
+	}
+	for i := done; i < len(y); i++ {
 		y[i] = x[i] * f
 	}
 }

@@ -224,15 +224,20 @@ func scoresQ8x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, b
 //go:noescape
 func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
-// softAVX2 is SoftChunk; it reads and clears up to the next multiple of 16.
+// softAVX2 is Soft; it clears up to the next multiple of 16.
 //
 //go:noescape
-func softAVX2(s *float32, n int, scale float32) (m float32, l float32)
+func softAVX2(s *float32, valid *int, state *float32, queries int, scale float32)
 
-// mergeAVX2 is Merge, n a multiple of 8, not 0.
+// mergeAVX2 is Merge for outputs of n elements, a multiple of 8, not 0.
 //
 //go:noescape
-func mergeAVX2(o *float32, oc *float32, n int, m float32, l float32, cm float32, cl float32) (m2 float32, l2 float32)
+func mergeAVX2(s *float32, o *float32, c *float32, oc *float32, n int, queries int)
+
+// scaleAVX2 is y = x * f, n a multiple of 8.
+//
+//go:noescape
+func scaleAVX2(y *float32, x *float32, n int, f float32)
 
 // encodeF16AVX2 rounds to float16, to nearest even; n a multiple of 8.
 //

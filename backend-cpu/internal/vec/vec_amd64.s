@@ -291,11 +291,11 @@ loop:
 	VPSUBD      expBiasV<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
 	VMULPS      Y2, Y3, Y2
-	VCMPPS      $0x1e, expHighV<>+0(SB), Y1, Y3
-	VMOVUPS     infV<>+0(SB), Y4
-	VBLENDVPS   Y3, Y4, Y2, Y2
 	VCMPPS      $0x11, expLowV<>+0(SB), Y1, Y3
 	VANDNPS     Y2, Y3, Y2
+	VCMPPS      $0x1e, expHighV<>+0(SB), Y1, Y1
+	VMOVUPS     infV<>+0(SB), Y3
+	VBLENDVPS   Y1, Y3, Y2, Y2
 	VADDPS      oneV<>+0(SB), Y2, Y2
 	VDIVPS      Y2, Y0, Y0
 	VMULPS      (DX)(SI*1), Y0, Y0
@@ -6874,122 +6874,198 @@ row:
 	VZEROUPPER
 	RET
 
-// func softAVX2(s *float32, n int, scale float32) (m float32, l float32)
-// Requires: AVX, AVX2, FMA3, SSE
-TEXT ·softAVX2(SB), NOSPLIT, $0-32
+// func softAVX2(s *float32, valid *int, state *float32, queries int, scale float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softAVX2(SB), NOSPLIT, $0-36
 	MOVQ         s+0(FP), AX
-	MOVQ         n+8(FP), CX
-	VBROADCASTSS scale+16(FP), Y0
-	VMOVD        CX, X1
-	VPBROADCASTD X1, Y1
-	VMOVUPS      lanesV<>+0(SB), Y2
+	MOVQ         valid+8(FP), CX
+	MOVQ         state+16(FP), DX
+	MOVQ         queries+24(FP), BX
+	VBROADCASTSS scale+32(FP), Y0
+
+query:
+	MOVQ         (CX), DI
+	MOVQ         DI, SI
+	DECQ         SI
+	JL           next
+	ANDQ         $-16, SI
+	SUBQ         SI, DI
+	SHLQ         $0x02, SI
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     lanesV<>+0(SB), Y2, Y1
+	VPCMPGTD     lanesV<>+32(SB), Y2, Y2
 	VMOVUPS      negInfV<>+0(SB), Y3
 	VMOVUPS      negInfV<>+0(SB), Y4
-	MOVL         $0x00000008, DX
-	VMOVD        DX, X5
-	VPBROADCASTD X5, Y5
-	ADDQ         $0x0f, CX
-	ANDQ         $-16, CX
-	SHLQ         $0x02, CX
-	XORQ         DX, DX
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JAE          topLast
 
-scale:
-	VMULPS       (AX)(DX*1), Y0, Y6
-	VPCMPGTD     Y2, Y1, Y7
-	VPADDD       Y5, Y2, Y2
-	VBLENDVPS    Y7, Y6, Y4, Y6
-	VMAXPS       Y3, Y6, Y3
-	VMOVUPS      Y6, (AX)(DX*1)
-	ADDQ         $0x20, DX
-	CMPQ         DX, CX
-	JB           scale
-	VEXTRACTF128 $0x01, Y3, X0
-	VMAXPS       X0, X3, X0
-	VMOVHLPS     X0, X0, X1
-	VMAXPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VMAXSS       X1, X0, X0
-	VBROADCASTSS X0, Y1
-	MOVSS        X0, m+24(FP)
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y2, Y2, Y2
-	XORQ         DX, DX
+top:
+	VMULPS (AX)(DI*1), Y0, Y5
+	VMAXPS Y3, Y5, Y3
+	VMULPS 32(AX)(DI*1), Y0, Y5
+	VMAXPS Y4, Y5, Y4
+	ADDQ   $0x40, DI
+	CMPQ   DI, SI
+	JB     top
+
+topLast:
+	VMULPS       (AX)(SI*1), Y0, Y5
+	VMOVUPS      negInfV<>+0(SB), Y6
+	VBLENDVPS    Y1, Y5, Y6, Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       32(AX)(SI*1), Y0, Y5
+	VMOVUPS      negInfV<>+0(SB), Y6
+	VBLENDVPS    Y2, Y5, Y6, Y5
+	VMAXPS       Y4, Y5, Y4
+	VMAXPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VMAXPS       X4, X3, X4
+	VMOVHLPS     X4, X4, X3
+	VMAXPS       X3, X4, X4
+	VMOVSHDUP    X4, X3
+	VMAXSS       X3, X4, X4
+	VBROADCASTSS X4, Y3
+	VMOVSS       X4, (DX)
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JAE          expLast
 
 exp:
-	VMOVUPS      (AX)(DX*1), Y3
-	VSUBPS       Y1, Y3, Y3
-	VMOVUPS      expMagicV<>+0(SB), Y4
-	VFMADD231PS  log2eV<>+0(SB), Y3, Y4
-	VSUBPS       expMagicV<>+0(SB), Y4, Y5
-	VMOVAPS      Y3, Y6
-	VFMADD231PS  negLn2HighV<>+0(SB), Y5, Y6
-	VFMADD231PS  negLn2LowV<>+0(SB), Y5, Y6
-	VMOVUPS      expC6V<>+0(SB), Y5
-	VFMADD213PS  expC5V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
-	VFMADD213PS  oneV<>+0(SB), Y6, Y5
-	VPSUBD       expBiasV<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y4
-	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y5
-	VMOVUPS      infV<>+0(SB), Y6
-	VBLENDVPS    Y5, Y6, Y4, Y4
-	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y5
-	VANDNPS      Y4, Y5, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      Y4, (AX)(DX*1)
-	VMOVUPS      32(AX)(DX*1), Y3
-	VSUBPS       Y1, Y3, Y3
-	VMOVUPS      expMagicV<>+0(SB), Y4
-	VFMADD231PS  log2eV<>+0(SB), Y3, Y4
-	VSUBPS       expMagicV<>+0(SB), Y4, Y5
-	VMOVAPS      Y3, Y6
-	VFMADD231PS  negLn2HighV<>+0(SB), Y5, Y6
-	VFMADD231PS  negLn2LowV<>+0(SB), Y5, Y6
-	VMOVUPS      expC6V<>+0(SB), Y5
-	VFMADD213PS  expC5V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC4V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC3V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC2V<>+0(SB), Y6, Y5
-	VFMADD213PS  expC1V<>+0(SB), Y6, Y5
-	VFMADD213PS  oneV<>+0(SB), Y6, Y5
-	VPSUBD       expBiasV<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y4
-	VCMPPS       $0x1e, expHighV<>+0(SB), Y3, Y5
-	VMOVUPS      infV<>+0(SB), Y6
-	VBLENDVPS    Y5, Y6, Y4, Y4
-	VCMPPS       $0x11, expLowV<>+0(SB), Y3, Y5
-	VANDNPS      Y4, Y5, Y4
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      Y4, 32(AX)(DX*1)
-	ADDQ         $0x40, DX
-	CMPQ         DX, CX
-	JB           exp
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDSS       X1, X0, X0
+	VMULPS      (AX)(DI*1), Y0, Y6
+	VSUBPS      Y3, Y6, Y6
+	VMOVUPS     expMagicV<>+0(SB), Y7
+	VFMADD231PS log2eV<>+0(SB), Y6, Y7
+	VSUBPS      expMagicV<>+0(SB), Y7, Y8
+	VMOVAPS     Y6, Y9
+	VFMADD231PS negLn2HighV<>+0(SB), Y8, Y9
+	VFMADD231PS negLn2LowV<>+0(SB), Y8, Y9
+	VMOVUPS     expC6V<>+0(SB), Y8
+	VFMADD213PS expC5V<>+0(SB), Y9, Y8
+	VFMADD213PS expC4V<>+0(SB), Y9, Y8
+	VFMADD213PS expC3V<>+0(SB), Y9, Y8
+	VFMADD213PS expC2V<>+0(SB), Y9, Y8
+	VFMADD213PS expC1V<>+0(SB), Y9, Y8
+	VFMADD213PS oneV<>+0(SB), Y9, Y8
+	VPSUBD      expBiasV<>+0(SB), Y7, Y7
+	VPSLLD      $0x17, Y7, Y7
+	VMULPS      Y7, Y8, Y7
+	VCMPPS      $0x11, expLowV<>+0(SB), Y6, Y6
+	VANDNPS     Y7, Y6, Y7
+	VADDPS      Y7, Y4, Y4
+	VMOVUPS     Y7, (AX)(DI*1)
+	VMULPS      32(AX)(DI*1), Y0, Y6
+	VSUBPS      Y3, Y6, Y6
+	VMOVUPS     expMagicV<>+0(SB), Y7
+	VFMADD231PS log2eV<>+0(SB), Y6, Y7
+	VSUBPS      expMagicV<>+0(SB), Y7, Y8
+	VMOVAPS     Y6, Y9
+	VFMADD231PS negLn2HighV<>+0(SB), Y8, Y9
+	VFMADD231PS negLn2LowV<>+0(SB), Y8, Y9
+	VMOVUPS     expC6V<>+0(SB), Y8
+	VFMADD213PS expC5V<>+0(SB), Y9, Y8
+	VFMADD213PS expC4V<>+0(SB), Y9, Y8
+	VFMADD213PS expC3V<>+0(SB), Y9, Y8
+	VFMADD213PS expC2V<>+0(SB), Y9, Y8
+	VFMADD213PS expC1V<>+0(SB), Y9, Y8
+	VFMADD213PS oneV<>+0(SB), Y9, Y8
+	VPSUBD      expBiasV<>+0(SB), Y7, Y7
+	VPSLLD      $0x17, Y7, Y7
+	VMULPS      Y7, Y8, Y7
+	VCMPPS      $0x11, expLowV<>+0(SB), Y6, Y6
+	VANDNPS     Y7, Y6, Y7
+	VADDPS      Y7, Y5, Y5
+	VMOVUPS     Y7, 32(AX)(DI*1)
+	ADDQ        $0x40, DI
+	CMPQ        DI, SI
+	JB          exp
+
+expLast:
+	VMULPS       (AX)(SI*1), Y0, Y6
+	VMOVUPS      negInfV<>+0(SB), Y7
+	VBLENDVPS    Y1, Y6, Y7, Y6
+	VSUBPS       Y3, Y6, Y6
+	VMOVUPS      expMagicV<>+0(SB), Y1
+	VFMADD231PS  log2eV<>+0(SB), Y6, Y1
+	VSUBPS       expMagicV<>+0(SB), Y1, Y7
+	VMOVAPS      Y6, Y8
+	VFMADD231PS  negLn2HighV<>+0(SB), Y7, Y8
+	VFMADD231PS  negLn2LowV<>+0(SB), Y7, Y8
+	VMOVUPS      expC6V<>+0(SB), Y7
+	VFMADD213PS  expC5V<>+0(SB), Y8, Y7
+	VFMADD213PS  expC4V<>+0(SB), Y8, Y7
+	VFMADD213PS  expC3V<>+0(SB), Y8, Y7
+	VFMADD213PS  expC2V<>+0(SB), Y8, Y7
+	VFMADD213PS  expC1V<>+0(SB), Y8, Y7
+	VFMADD213PS  oneV<>+0(SB), Y8, Y7
+	VPSUBD       expBiasV<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y7, Y1
+	VCMPPS       $0x11, expLowV<>+0(SB), Y6, Y6
+	VANDNPS      Y1, Y6, Y1
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y1, (AX)(SI*1)
+	VMULPS       32(AX)(SI*1), Y0, Y1
+	VMOVUPS      negInfV<>+0(SB), Y6
+	VBLENDVPS    Y2, Y1, Y6, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMOVUPS      expMagicV<>+0(SB), Y2
+	VFMADD231PS  log2eV<>+0(SB), Y1, Y2
+	VSUBPS       expMagicV<>+0(SB), Y2, Y3
+	VMOVAPS      Y1, Y6
+	VFMADD231PS  negLn2HighV<>+0(SB), Y3, Y6
+	VFMADD231PS  negLn2LowV<>+0(SB), Y3, Y6
+	VMOVUPS      expC6V<>+0(SB), Y3
+	VFMADD213PS  expC5V<>+0(SB), Y6, Y3
+	VFMADD213PS  expC4V<>+0(SB), Y6, Y3
+	VFMADD213PS  expC3V<>+0(SB), Y6, Y3
+	VFMADD213PS  expC2V<>+0(SB), Y6, Y3
+	VFMADD213PS  expC1V<>+0(SB), Y6, Y3
+	VFMADD213PS  oneV<>+0(SB), Y6, Y3
+	VPSUBD       expBiasV<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y3, Y2
+	VCMPPS       $0x11, expLowV<>+0(SB), Y1, Y1
+	VANDNPS      Y2, Y1, Y2
+	VADDPS       Y2, Y5, Y5
+	VMOVUPS      Y2, 32(AX)(SI*1)
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X1
+	VADDPS       X1, X4, X2
+	VMOVHLPS     X2, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSHDUP    X2, X1
+	VADDSS       X1, X2, X2
+	VMOVSS       X2, 4(DX)
+
+next:
+	ADDQ $0x00000200, AX
+	ADDQ $0x08, CX
+	ADDQ $0x08, DX
+	DECQ BX
+	JNZ  query
 	VZEROUPPER
-	MOVSS        X0, l+28(FP)
 	RET
 
-// func mergeAVX2(o *float32, oc *float32, n int, m float32, l float32, cm float32, cl float32) (m2 float32, l2 float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// func mergeAVX2(s *float32, o *float32, c *float32, oc *float32, n int, queries int)
+// Requires: AVX, AVX2, FMA3
 TEXT ·mergeAVX2(SB), NOSPLIT, $0-48
-	MOVQ         o+0(FP), AX
-	MOVQ         oc+8(FP), CX
-	MOVQ         n+16(FP), DX
-	MOVSS        m+24(FP), X0
-	MOVSS        cm+32(FP), X1
+	MOVQ s+0(FP), AX
+	MOVQ o+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ oc+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ queries+40(FP), DI
+	SHLQ $0x02, SI
+
+query:
+	VMOVSS       (AX), X0
+	VMOVSS       (DX), X1
 	VMAXSS       X0, X1, X2
-	MOVSS        X2, m2+40(FP)
+	VMOVSS       X2, (AX)
 	VUNPCKLPS    X1, X0, X0
 	VBROADCASTSS X2, Y1
 	VSUBPS       Y1, Y0, Y0
@@ -7009,29 +7085,48 @@ TEXT ·mergeAVX2(SB), NOSPLIT, $0-48
 	VPSUBD       expBiasV<>+0(SB), Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
 	VMULPS       Y1, Y2, Y1
-	VCMPPS       $0x1e, expHighV<>+0(SB), Y0, Y2
-	VMOVUPS      infV<>+0(SB), Y3
-	VBLENDVPS    Y2, Y3, Y1, Y1
 	VCMPPS       $0x11, expLowV<>+0(SB), Y0, Y2
 	VANDNPS      Y1, Y2, Y1
-	VBROADCASTSS X1, Y0
+	VBROADCASTSS X1, Y2
 	VMOVSHDUP    X1, X1
 	VBROADCASTSS X1, Y1
-	MOVSS        l+28(FP), X2
-	MOVSS        cl+36(FP), X3
-	VMULSS       X0, X2, X2
-	VFMADD231SS  X1, X3, X2
-	MOVSS        X2, l2+44(FP)
+	VMULSS       4(AX), X2, X0
+	VFMADD231SS  4(DX), X1, X0
+	VMOVSS       X0, 4(AX)
+	XORQ         R8, R8
+
+element:
+	VMULPS      (CX)(R8*1), Y2, Y3
+	VFMADD231PS (BX)(R8*1), Y1, Y3
+	VMOVUPS     Y3, (CX)(R8*1)
+	ADDQ        $0x20, R8
+	CMPQ        R8, SI
+	JB          element
+	ADDQ        SI, CX
+	ADDQ        SI, BX
+	ADDQ        $0x08, AX
+	ADDQ        $0x08, DX
+	DECQ        DI
+	JNZ         query
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(y *float32, x *float32, n int, f float32)
+// Requires: AVX
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS f+24(FP), Y0
 	XORQ         BX, BX
 	SHLQ         $0x02, DX
 
 loop:
-	VMULPS      (AX)(BX*1), Y0, Y2
-	VFMADD231PS (CX)(BX*1), Y1, Y2
-	VMOVUPS     Y2, (AX)(BX*1)
-	ADDQ        $0x20, BX
-	CMPQ        BX, DX
-	JB          loop
+	VMULPS  (CX)(BX*1), Y0, Y1
+	VMOVUPS Y1, (AX)(BX*1)
+	ADDQ    $0x20, BX
+	CMPQ    BX, DX
+	JB      loop
 	VZEROUPPER
 	RET
 

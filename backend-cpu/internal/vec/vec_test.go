@@ -95,6 +95,7 @@ func TestElementwise(t *testing.T) {
 				"add":     func(k Kernels, y []float32) { k.Add(y, a, b) },
 				"swiglu":  func(k Kernels, y []float32) { k.SwiGLU(y, a, b) },
 				"norm":    func(k Kernels, y []float32) { k.RmsNorm(y, b, w, 1e-6) },
+				"scale":   func(k Kernels, y []float32) { k.Scale(y, a, 0.3) },
 				"softmax": func(k Kernels, y []float32) { k.Softmax(y, b) },
 			} {
 				want := make([]float32, n)
@@ -228,7 +229,7 @@ func testChunk(t *testing.T, rng *rand.Rand, k Kernels, f kvformat.Format, dim, 
 		k.Scores(s, q, r, queries, from, min(n, from+40), 1<<30)
 	}
 	checkS(t)
-	valid := make([]int, queries)
+	valid, wants, states := make([]int, queries), make([][]float32, queries), make([]State, queries)
 	for i := range queries {
 		row, want := s[i*Chunk:(i+1)*Chunk:(i+1)*Chunk], make([]float32, n)
 		for j := range n {
@@ -244,11 +245,19 @@ func testChunk(t *testing.T, rng *rand.Rand, k Kernels, f kvformat.Format, dim, 
 			continue
 		}
 		want = want[:valid[i]]
-		m, l := k.SoftChunk(row[:valid[i]], 0.125)
-		checkS(t)
-		wantM, wantL := Kernels{}.SoftChunk(want, 0.125)
-		require.Equal(t, bits([]float32{wantM, wantL}), bits([]float32{m, l}))
-		require.Equal(t, bits(want), bits(row[:valid[i]]))
+		wants[i], states[i] = want, soft(want, 0.125)
+	}
+	got := append([]State(nil), states...)
+	for i := range got {
+		if valid[i] > 0 {
+			got[i] = State{-1, -1}
+		}
+	}
+	k.Soft(s, valid, 0.125, got)
+	checkS(t)
+	for i := range queries {
+		require.Equal(t, bits([]float32{states[i].M, states[i].L}), bits([]float32{got[i].M, got[i].L}), "state of query %d", i)
+		require.Equal(t, bits(wants[i]), bits(s[i*Chunk:][:valid[i]]), "weights of query %d", i)
 	}
 	o, checkO := guarded(queries*padded, func(int) float32 { return 0 })
 	for from := 0; from < n; from += 50 {
@@ -278,21 +287,21 @@ func TestRowsOutside(t *testing.T) {
 }
 
 // Scores that are infinite or NaN spoil their own row and never pass as numbers.
-func TestSoftChunkNotFinite(t *testing.T) {
+func TestSoftNotFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for name, k := range paths(t) {
 		for _, bad := range []float32{inf, nan} {
 			for at := range 20 {
-				s := make([]float32, 32)
+				s, state := make([]float32, Chunk), make([]State, 1)
 				s[at] = bad
-				_, l := k.SoftChunk(s[:20], 1)
-				require.True(t, math.IsNaN(float64(l)), "%s: %v at %d", name, bad, at)
+				k.Soft(s, []int{20}, 1, state)
+				require.True(t, math.IsNaN(float64(state[0].L)), "%s: %v at %d", name, bad, at)
 			}
 		}
-		s := make([]float32, 16)
+		s, state := make([]float32, Chunk), make([]State, 1)
 		s[0], s[1] = 3e7, 2.9e7
-		m, l := k.SoftChunk(s[:2], 1)
-		require.Equal(t, []float32{3e7, 1}, []float32{m, l}, "scores beyond float16's range")
+		k.Soft(s, []int{2}, 1, state)
+		require.Equal(t, State{3e7, 1}, state[0], "scores beyond float16's range")
 	}
 }
 
@@ -302,22 +311,26 @@ func TestMerge(t *testing.T) {
 	tops := []float32{1, 2.5, -3, 1e30, -1e30, inf, -inf, nan}
 	for name, k := range paths(t) {
 		for _, n := range []int{1, 8, 20, 64, 128} {
-			oc, _ := guarded(n, random(rng, 1))
+			oc, _ := guarded(3*n, random(rng, 1))
 			for _, m := range tops {
 				for _, cm := range tops {
-					o, check := guarded(n, random(rng, 1))
+					o, check := guarded(3*n, random(rng, 1))
 					want := append([]float32(nil), o...)
-					a, b, c := State{m, 2}, State{m, 2}, State{cm, 3}
-					Kernels{}.Merge(&a, want, c, oc)
-					k.Merge(&b, o, c, oc)
-					require.Equal(t, bits([]float32{a.M, a.L}), bits([]float32{b.M, b.L}), "%s: %v and %v", name, m, cm)
+					a, b, c := []State{{m, 2}, {1, 4}, {m, 2}}, []State{{m, 2}, {1, 4}, {m, 2}}, []State{{cm, 3}, {m, 1}, {cm, 1}}
+					for i := range a {
+						merge(&a[i], want[i*n:][:n], c[i], oc[i*n:])
+					}
+					k.Merge(b, o, c, oc)
+					for i := range a {
+						require.Equal(t, bits([]float32{a[i].M, a[i].L}), bits([]float32{b[i].M, b[i].L}), "%s: %v and %v", name, m, cm)
+					}
 					require.Equal(t, bits(want), bits(o), "%s %d: %v and %v", name, n, m, cm)
 					check(t)
 				}
 			}
-			s := State{1, 2}
-			k.Merge(&s, make([]float32, n), State{2.5, 3}, oc)
-			require.Equal(t, State{2.5, f32.FMA(3, 1, 2*Exp(-1.5))}, s)
+			s := []State{{1, 2}}
+			k.Merge(s, make([]float32, n), []State{{2.5, 3}}, oc[:n])
+			require.Equal(t, State{2.5, f32.FMA(3, 1, 2*Exp(-1.5))}, s[0])
 		}
 	}
 }
@@ -374,7 +387,7 @@ func parts(b *testing.B, k Kernels, name string, r Rows, queries []int) {
 		q, _ := guarded(n*r.Dim, random(rng, 1))
 		s, _ := guarded(n*Chunk, random(rng, 1))
 		o, _ := guarded(n*r.Dim, random(rng, 1))
-		valid := make([]int, n)
+		valid, state := make([]int, n), make([]State, n)
 		for i := range valid {
 			valid[i] = Chunk
 		}
@@ -389,9 +402,7 @@ func parts(b *testing.B, k Kernels, name string, r Rows, queries []int) {
 		})
 		b.Run(fmt.Sprintf("soft/%s/%d/%d", name, r.Dim, n), func(b *testing.B) {
 			for b.Loop() {
-				for i := range n {
-					k.SoftChunk(s[i*Chunk:(i+1)*Chunk], 1)
-				}
+				k.Soft(s, valid, 1, state)
 			}
 		})
 		b.Run(fmt.Sprintf("weigh/%s/%d/%d", name, r.Dim, n), func(b *testing.B) {
