@@ -73,17 +73,48 @@ func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
 
 // rounds reports whether n wants its input rounded to 8 bits.
 func rounds(n *graph.Node) bool {
-	weights := n.Weights
+	return slices.ContainsFunc(factors(n), func(w *graph.Weight) bool { return !matmul.IsFloat(w.Type) })
+}
+
+// roundsOnly reports whether that is all that n wants of it.
+func roundsOnly(n *graph.Node) bool {
+	return rounds(n) && !slices.ContainsFunc(factors(n), func(w *graph.Weight) bool { return matmul.IsFloat(w.Type) })
+}
+
+// factors are the matrices that n multiplies its first input by.
+func factors(n *graph.Node) []*graph.Weight {
 	switch n.Op {
 	case graph.OpMatMul:
-		weights = weights[:1]
+		return n.Weights[:1]
 	case graph.OpFusedQKV:
-		weights = weights[:3]
+		return n.Weights[:3]
 	case graph.OpFusedFFN:
-	default:
-		return false
+		return n.Weights
 	}
-	return slices.ContainsFunc(weights, func(w *graph.Weight) bool { return !matmul.IsFloat(w.Type) })
+	return nil
+}
+
+// readAsIs reports whether somebody wants n's result as it is, and not only rounded to 8 bits.
+func (c *compiler) readAsIs(n *graph.Node) bool {
+	if c.u.Traced || c.u.Wanted[n.ID] {
+		return true
+	}
+	for _, m := range c.u.Nodes {
+		for i, in := range m.In {
+			if behind(in) == n && !(i == 0 && source(in) == n && roundsOnly(m)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// behind is the node whose memory n's is.
+func behind(n *graph.Node) *graph.Node {
+	for n.Op == graph.OpReshape || n.Op == graph.OpView {
+		n = n.In[0]
+	}
+	return n
 }
 
 // source is the node whose rows n's are: n, or what it only reshapes.
@@ -137,12 +168,15 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 		}
 		c.shared(s, &s.claim)
 	case graph.OpFusedFFN:
-		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, c.mat(n)), up: c.product(n, n.Weights[1], nil, mat{})}
+		s := &ffn{b: b, in: c.operand(n), gate: c.product(n, n.Weights[0], nil, mat{}), up: c.product(n, n.Weights[1], nil, mat{})}
 		c.count(kindSwiGLU)
 		if s.acts = c.provide(n); s.acts != nil {
 			c.count(kindRounding)
 		}
-		c.floats = max(c.floats, s.gate.dst.rows*ffnBlock(s.gate.dst.rows, s.gate.dst.width))
+		if c.readAsIs(n) {
+			s.y = c.mat(n)
+		}
+		c.floats = max(c.floats, 2*blockFloats(n.Shape[0], n.Shape[1]))
 		c.shared(s, &s.claim)
 	case graph.OpGetRows:
 		ids := c.ints(n.In[len(n.In)-1])
@@ -236,6 +270,9 @@ func (c *compiler) product(n *graph.Node, w, bias *graph.Weight, dst mat) produc
 func (c *compiler) part(s *productsStep, n *graph.Node, w, bias *graph.Weight, dst mat) {
 	s.parts = append(s.parts, c.product(n, w, bias, dst))
 	s.total += w.Shape[0]
+	if dst.rows > matmul.FewRows {
+		c.floats = max(c.floats, blockFloats(dst.rows, dst.width))
+	}
 }
 
 // provide gives acts that n's step fills with its rounded result, or nil if nobody wants them.

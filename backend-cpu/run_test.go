@@ -33,20 +33,7 @@ func (m model) spec() graph.KVSpec {
 func (m model) build(b graph.Backend, p graph.Params) (*graph.Graph, error) {
 	g := graph.NewBuilder(p)
 	weight := func(name string, t quant.Type, shape ...int) *graph.Weight {
-		w := &graph.Weight{Model: fmt.Sprint(m), Name: name, Type: t, Shape: shape}
-		rng := rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))
-		vals, data := make([]float32, w.Shape.Elems()), make([]byte, w.Bytes())
-		for i := range vals {
-			vals[i] = float32(rng.NormFloat64()) / 16
-		}
-		err := quant.Quantize(t, data, vals)
-		if err == nil {
-			err = b.RegisterWeight(w, data)
-		}
-		if err != nil {
-			g.Fail(err)
-		}
-		return w
+		return randomWeight(g, b, fmt.Sprint(m), name, t, shape...)
 	}
 	q, kv := m.heads*m.dim, m.kvHeads*m.dim
 	x := g.GetRows(weight("embd", m.w, 300, m.hidden), g.Input(graph.InTokens))
@@ -76,6 +63,24 @@ func (m model) build(b graph.Backend, p graph.Params) (*graph.Graph, error) {
 	x = g.Add(g.MatMul(h, weight("down", m.w, m.hidden, m.ff), nil), x)
 	g.Output(x)
 	return g.Graph()
+}
+
+// randomWeight registers a weight whose values depend on its name alone.
+func randomWeight(g *graph.Builder, b graph.Backend, model, name string, t quant.Type, shape ...int) *graph.Weight {
+	w := &graph.Weight{Model: model, Name: name, Type: t, Shape: shape}
+	rng := rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))
+	vals, data := make([]float32, w.Shape.Elems()), make([]byte, w.Bytes())
+	for i := range vals {
+		vals[i] = float32(rng.NormFloat64()) / 16
+	}
+	err := quant.Quantize(t, data, vals)
+	if err == nil {
+		err = b.RegisterWeight(w, data)
+	}
+	if err != nil {
+		g.Fail(err)
+	}
+	return w
 }
 
 // session runs a model's steps for one sequence that lies in two runs, out of order.

@@ -116,20 +116,38 @@ type product struct {
 	kind kind
 }
 
-func (b *Backend) mul(p *product, in *operand, o0, o1, worker int) {
-	if matmul.IsFloat(p.w.Type) {
-		b.kernel.MulFloat(p.dst.p, p.dst.stride, p.w, in.x.p, in.x.stride, in.x.rows, o0, o1, b.scratch.matmul[worker])
+// mul computes outputs [o0,o1) of w for all rows of in, output o of row r to dst[r*stride+o].
+func (b *Backend) mul(dst []float32, stride int, w *matmul.Weight, in *operand, o0, o1, worker int) {
+	if matmul.IsFloat(w.Type) {
+		b.kernel.MulFloat(dst, stride, *w, in.x.p, in.x.stride, in.x.rows, o0, o1, b.scratch.matmul[worker])
 	} else {
-		b.kernel.Mul(p.dst.p, p.dst.stride, p.w, in.acts, o0, o1, b.scratch.matmul[worker])
+		b.kernel.Mul(dst, stride, *w, in.acts, o0, o1, b.scratch.matmul[worker])
 	}
+}
+
+// blockOuts is how many outputs are computed at a time before the next thing is done with them: few for many rows, so that they stay in
+// cache, and all for few rows, whose products read long streams of weights.
+func blockOuts(rows, width int) int {
+	if rows <= matmul.FewRows {
+		return width
+	}
+	return 128
+}
+
+// blockFloats is the memory that a block takes.
+func blockFloats(rows, width int) int { return rows * max(matmul.SplitRows, blockOuts(rows, width)) }
+
+// block computes outputs [o,o+n) of a product, rows side by side in mem. Where results go in the end, rows may lie whole pages apart, in
+// few sets of a cache: sums that stand there between two parts of the columns get lost to memory.
+func (b *Backend) block(p *product, in *operand, o, n int, mem []float32, worker int) mat {
+	from := max(0, min(o, p.w.Rows-matmul.SplitRows)) // kernels want so many weight rows
+	width := o + n - from
+	rowBytes := p.w.Type.RowBytes(p.w.Cols)
+	w := p.w
+	w.Rows, w.Data = width, w.Data[from*rowBytes:(o+n)*rowBytes]
+	b.mul(mem, width, &w, in, 0, width, worker)
 	b.prof.lap(worker, p.kind)
-	if p.bias != nil {
-		for r := range p.dst.rows {
-			y := p.dst.row(r)[o0:o1]
-			b.vec.Add(y, y, p.bias[o0:o1])
-		}
-		b.prof.lap(worker, kindAdd)
-	}
+	return mat{p: mem[o-from:], rows: in.x.rows, width: n, stride: width}
 }
 
 // productsStep multiplies one input by one or more matrices, and may add a residual to the (only) result.
@@ -159,15 +177,44 @@ func (s *productsStep) outputs(worker, lo, hi int) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		o0, o1 := max(lo-at, 0), min(hi-at, p.w.Rows)
-		if o0 < o1 {
-			s.b.mul(p, &s.in, o0, o1, worker)
-			for r := range s.other.rows {
-				s.b.vec.Add(s.sum.row(r)[o0:o1], p.dst.row(r)[o0:o1], s.other.row(r)[o0:o1])
-			}
-			s.b.prof.lap(worker, kindAdd)
-		}
 		at += p.w.Rows
+		if o0 >= o1 {
+			continue
+		}
+		if s.in.x.rows <= matmul.FewRows {
+			s.b.mul(p.dst.p, p.dst.stride, &p.w, &s.in, o0, o1, worker)
+			s.b.prof.lap(worker, p.kind)
+			y := p.dst
+			y.p, y.width = y.p[o0:], o1-o0
+			s.finish(p, y, o0, worker)
+			continue
+		}
+		n := blockOuts(p.dst.rows, p.dst.width)
+		for o := o0; o < o1; o += n {
+			y := s.b.block(p, &s.in, o, min(n, o1-o), s.b.scratch.floats[worker], worker)
+			s.finish(p, y, o, worker)
+		}
 	}
+}
+
+// finish brings products that stand in y to their places, outputs from o on; y may be their place.
+func (s *productsStep) finish(p *product, y mat, o, worker int) {
+	spent := p.kind
+	if p.bias != nil || s.other.rows > 0 {
+		spent = kindAdd
+	}
+	for r := range y.rows {
+		x := y.row(r)
+		if p.bias != nil {
+			s.b.vec.Add(x, x, p.bias[o:o+y.width])
+		}
+		if s.other.rows > 0 {
+			s.b.vec.Add(s.sum.row(r)[o:o+y.width], x, s.other.row(r)[o:])
+		} else if dst := p.dst.row(r)[o:]; &dst[0] != &x[0] {
+			copy(dst, x)
+		}
+	}
+	s.b.prof.lap(worker, spent)
 }
 
 // ffn is silu(x*gate')*(x*up'), a block of outputs after the other, rounded for the next product on the way.
@@ -175,17 +222,9 @@ type ffn struct {
 	claim
 	b        *Backend
 	in       operand
-	gate, up product // up's dst is unused
+	gate, up product // without a place for results
+	y        mat     // without memory if nobody reads them but rounded
 	acts     *matmul.Acts
-}
-
-// ffnBlock is how many outputs of up are kept at a time: few for many rows, so that they stay in cache, and all for few rows, whose
-// products read long streams of weights.
-func ffnBlock(rows, width int) int {
-	if rows <= matmul.FewRows {
-		return width
-	}
-	return 128
 }
 
 func (s *ffn) Run(worker, n int) error {
@@ -200,23 +239,24 @@ func (s *ffn) Run(worker, n int) error {
 
 // outputs computes those in [lo,hi).
 func (s *ffn) outputs(worker, lo, hi int) {
-	b, y := s.b, &s.gate.dst
-	tmp := b.scratch.floats[worker]
-	rowBytes := s.up.w.Type.RowBytes(s.up.w.Cols)
-	block := ffnBlock(y.rows, y.width)
-	for o := lo; o < hi; o += block {
-		n := min(block, hi-o)
-		b.mul(&s.gate, &s.in, o, o+n, worker)
-		part := product{w: s.up.w, kind: s.up.kind, dst: mat{p: tmp, rows: y.rows, width: n, stride: n}}
-		part.w.Rows, part.w.Data = n, part.w.Data[o*rowBytes:(o+n)*rowBytes]
-		b.mul(&part, &s.in, 0, n, worker)
-		for r := range y.rows {
-			h := y.row(r)[o : o+n]
-			b.vec.SwiGLU(h, h, part.dst.row(r))
+	b, rows := s.b, s.in.x.rows
+	most := blockOuts(rows, s.gate.w.Rows)
+	half := blockFloats(rows, s.gate.w.Rows)
+	mem := b.scratch.floats[worker]
+	for o := lo; o < hi; o += most {
+		n := min(most, hi-o)
+		gate := b.block(&s.gate, &s.in, o, n, mem[:half], worker)
+		up := b.block(&s.up, &s.in, o, n, mem[half:], worker)
+		for r := range rows {
+			h := gate.row(r)
+			b.vec.SwiGLU(h, h, up.row(r))
 			b.prof.lap(worker, kindSwiGLU)
-			if s.acts != nil { // while it is in the first cache
-				s.acts.Quantize(b.kernel.Path(), y.p, y.stride, r, r+1, o, o+n)
+			if s.acts != nil {
+				s.acts.Round(b.kernel.Path(), h, r, o)
 				b.prof.lap(worker, kindRounding)
+			}
+			if s.y.rows > 0 {
+				copy(s.y.row(r)[o:], h)
 			}
 		}
 	}

@@ -83,15 +83,21 @@ func (a *Acts) Quantize(p Path, x []float32, stride, r0, r1, k0, k1 int) (finite
 	if k0 >= k1 {
 		return finite
 	}
-	nb := a.k / blockLen
 	for r := r0; r < r1; r++ {
-		row := x[r*stride+k0 : r*stride+k1]
-		out := a.blocks[r*nb+k0/blockLen : r*nb+k1/blockLen]
-		if !quantizeRow(p, out, row) {
+		if !a.Round(p, x[r*stride+k0:r*stride+k1], r, k0) {
 			finite = false
 		}
 	}
 	return finite
+}
+
+// Round is Quantize for some columns of one row: x holds those from k0 on, a multiple of 32 of them.
+func (a *Acts) Round(p Path, x []float32, r, k0 int) (finite bool) {
+	at, nb := (r*a.k+k0)/blockLen, len(x)/blockLen
+	if len(x)%blockLen != 0 || k0%blockLen != 0 || k0 < 0 || k0+len(x) > a.k || nb == 0 {
+		panic("matmul: part of a row of activations outside the row")
+	}
+	return quantizeRow(p, a.blocks[at:at+nb], x)
 }
 
 // quantizeGeneric rounds len(out)*32 values.
