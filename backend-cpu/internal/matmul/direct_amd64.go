@@ -191,15 +191,19 @@ func spread(dst []float32, n int, src []float32, size, m int) {
 	}
 }
 
-// apart is how many rows streams should lie apart: q, or a few less if their lines would then share sets of the first cache.
+// apart is how many rows streams should lie apart: q, or a little less if their lines would then share sets of the first cache. Rows that
+// are left over are read three times as slowly as streams, so they must be few.
 func apart(q, streams, rowBytes int) int {
-	const page = 4096
+	const page, line = 4096, 64
 	best, bestGap := q, -1
-	for n := q; n > max(0, q-8); n-- {
+	for n := q; n >= q-q/32; n-- {
 		gap := page
 		for l := 1; l < streams; l++ {
 			d := n * rowBytes * l % page
 			gap = min(gap, d, page-d)
+		}
+		if gap >= line {
+			return n
 		}
 		if gap > bestGap {
 			best, bestGap = n, gap
