@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	backendcpu "github.com/minfer-go/minfer/backend-cpu"
 	"github.com/minfer-go/minfer/engine"
 	"github.com/minfer-go/minfer/graph"
 	"github.com/minfer-go/minfer/kvformat"
@@ -24,8 +25,9 @@ type Options struct {
 	ValueType  kvformat.Format
 	OnProgress func(done, total int)
 
-	// limits replaces the probe of the machine in tests.
-	limits func(m *engine.Model) (Limits, error)
+	// What asks the machine, replaced in tests.
+	limits    func(m *engine.Model) (Limits, error)
+	available func() (bytes int64, ok bool)
 }
 
 // Limits of repetitions and sizes: more is a slip of the keyboard.
@@ -92,6 +94,12 @@ func Run(ctx context.Context, models []*engine.Model, o Options) ([]Result, erro
 		if err := o.Validate(m); err != nil {
 			return nil, err
 		}
+	}
+	if o.available == nil {
+		o.available = backendcpu.AvailableMemory
+	}
+	if err := o.fit(models); err != nil {
+		return nil, err
 	}
 	if o.limits == nil {
 		p, err := newProber(models...)
@@ -165,6 +173,27 @@ func (o Options) Cells() (cells int) {
 		cells = max(cells, sum)
 	}
 	return cells
+}
+
+// fit refuses contexts that would fill the machine's memory cell by cell until the system ends the program: each buffer of them alone may
+// be had, as long as nothing is written there. A device says so itself when it is asked for them.
+func (o Options) fit(models []*engine.Model) error {
+	var need int64
+	for _, m := range models {
+		if deviceOf(m) != "" {
+			continue
+		}
+		mem, err := m.Memory(engine.ContextOptions{Ctx: o.Cells(), KeyType: o.KeyType, ValueType: o.ValueType})
+		if err != nil {
+			return err
+		}
+		need += mem.KV
+	}
+	if free, ok := o.available(); ok && need > free {
+		return fmt.Errorf("bench: the KV caches of all tests of a depth take %d MiB, the system has %d MiB available: give a smaller depth, fewer sequences or thread numbers, or a smaller cache type",
+			need>>20, free>>20)
+	}
+	return nil
 }
 
 // longest is the context that the tests of one sequence need.

@@ -28,7 +28,7 @@ func tiny(t *testing.T, spec string, o engine.LoadOptions) *engine.Model {
 
 // known stands for the probe of the machine.
 func known(m *engine.Model) (Limits, error) {
-	threads := threadsOf(m)
+	threads := Threads(m)
 	return Limits{ReadBytes: 1e12 * float64(threads), Int8MACs: 2e12 * float64(threads)}, nil
 }
 
@@ -64,6 +64,24 @@ func TestRun(t *testing.T) {
 	}
 	require.Equal(t, []string{"1 pp20", "1 tg3", "1 b2", "1 pp20 @ d5", "1 tg3 @ d5", "1 b2 @ d5",
 		"2 pp20", "2 tg3", "2 b2", "2 pp20 @ d5", "2 tg3 @ d5", "2 b2 @ d5"}, names)
+}
+
+// Contexts that the machine's memory doesn't hold are refused before any cell is written: here two of 6 + 5 + 1 and of 2 * (5 + 16 + 1) cells,
+// of 1 KiB each (2 layers, 2 KV heads of 64, 2 bytes).
+func TestRunRefusesTooManyCells(t *testing.T) {
+	models := []*engine.Model{tiny(t, "tiny:q8_0", engine.LoadOptions{Threads: 1}), tiny(t, "tiny:q8_0", engine.LoadOptions{Threads: 2})}
+	kib := int64(2 * (6 + 5 + 1 + 2*(5+16+1)))
+	o := Options{Gens: []int{6}, Batches: []int{2}, Depths: []int{0, 5}, Reps: 1, limits: known, KeyType: kvformat.F16, ValueType: kvformat.F16}
+	o.available = func() (int64, bool) { return kib << 10, true }
+	_, err := Run(context.Background(), models, o)
+	require.NoError(t, err)
+	o.available = func() (int64, bool) { return kib<<10 - 1, true }
+	results, err := Run(context.Background(), models, o)
+	require.ErrorContains(t, err, "KV caches of all tests of a depth take 0 MiB")
+	require.Empty(t, results)
+	o.available = func() (int64, bool) { return 0, false }
+	_, err = Run(context.Background(), models, o)
+	require.NoError(t, err)
 }
 
 // A run against the real probe: shares are of this machine.

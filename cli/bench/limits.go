@@ -55,7 +55,7 @@ func (p *prober) measure(m *engine.Model) (Limits, error) {
 		p.devices[d] = Limits{ReadBytes: gbs * 1e9}
 		return p.devices[d], nil
 	}
-	threads := threadsOf(m)
+	threads := Threads(m)
 	if p.p == nil || threads == 0 {
 		return Limits{}, nil
 	}
@@ -94,8 +94,8 @@ func pathOf(m *engine.Model) string {
 	return ""
 }
 
-// threadsOf is the number of threads in effect, or 0 for a backend that isn't run by threads.
-func threadsOf(m *engine.Model) int {
+// Threads is the number of threads in effect, or 0 for a backend that isn't run by threads.
+func Threads(m *engine.Model) int {
 	if b, ok := m.Backend().(interface{ Threads() int }); ok {
 		return b.Threads()
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ const (
 	panelHeight = 300
 	left, right = 70, 150 // margins; the legend stands in the right one
 	upper, low  = 40, 50
+	legendRow   = 18
 )
 
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"} // told apart by colour-blind people too
@@ -43,14 +45,19 @@ func Plot(w io.Writer, results []Result) error {
 		return fmt.Errorf("bench: plot: no results")
 	}
 	var b strings.Builder
-	height := len(panels) * panelHeight
+	height := 0
+	for _, p := range panels {
+		height += p.height()
+	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`+"\n",
 		plotWidth, height)
 	fmt.Fprintf(&b, `<title>%s</title><rect width="%d" height="%d" fill="white"/>`+"\n", escape(titleOf(results)), plotWidth, height)
-	for i, p := range panels {
-		fmt.Fprintf(&b, `<g transform="translate(0 %d)">`+"\n", i*panelHeight)
+	at := 0
+	for _, p := range panels {
+		fmt.Fprintf(&b, `<g transform="translate(0 %d)">`+"\n", at)
 		p.draw(&b)
 		b.WriteString("</g>\n")
+		at += p.height()
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
@@ -72,8 +79,7 @@ func panelsOf(results []Result) (panels []*panel) {
 		}
 		if len(p.lines) > 0 {
 			p.title = titleOf(results) + ": " + k[1]
-			slices.Sort(p.depths)
-			p.depths = slices.Compact(p.depths)
+			p.sort()
 			panels = append(panels, p)
 		}
 	}
@@ -95,6 +101,18 @@ func (p *panel) add(r Result) {
 	p.top = max(p.top, r.TokS+r.Stddev)
 }
 
+// sort puts depths in order, whatever order they were measured in.
+func (p *panel) sort() {
+	slices.Sort(p.depths)
+	p.depths = slices.Compact(p.depths)
+	for _, l := range p.lines {
+		slices.SortStableFunc(l.points, func(a, b Result) int { return a.Depth - b.Depth })
+	}
+}
+
+// height makes room for a legend longer than the axes are high.
+func (p *panel) height() int { return max(panelHeight, upper+10+legendRow*len(p.lines)) }
+
 func (p *panel) x(depth int) float64 {
 	span := float64(max(p.depths[len(p.depths)-1]-p.depths[0], 1))
 	return left + float64(depth-p.depths[0])/span*(plotWidth-left-right)
@@ -106,9 +124,10 @@ func (p *panel) draw(b *strings.Builder) {
 	step := niceStep(p.top)
 	p.top = math.Ceil(p.top/step) * step
 	fmt.Fprintf(b, `<text x="%d" y="20" font-size="14">%s</text>`+"\n", left, escape(p.title))
-	for v := 0.0; v <= p.top*1.0001; v += step {
-		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#dddddd"/><text x="%d" y="%.1f" text-anchor="end">%g</text>`+"\n",
-			left, p.y(v), plotWidth-right, left-6, p.y(v)+4, v)
+	for i := range int(math.Round(p.top/step)) + 1 {
+		v := float64(i) * step
+		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#dddddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			left, p.y(v), plotWidth-right, left-6, p.y(v)+4, strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64))
 	}
 	last := math.Inf(-1)
 	for _, d := range p.depths {
@@ -122,24 +141,35 @@ func (p *panel) draw(b *strings.Builder) {
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">tokens in the context</text>`+"\n", left+(plotWidth-left-right)/2, panelHeight-low+36)
 	fmt.Fprintf(b, `<text transform="translate(16 %d) rotate(-90)" text-anchor="middle">tokens a second</text>`+"\n", upper+(panelHeight-upper-low)/2)
 	for i, l := range p.lines {
-		p.drawLine(b, l, colours[i%len(colours)], upper+10+18*i)
+		p.drawLine(b, l, stroke(i), upper+10+legendRow*i)
 	}
 }
 
-func (p *panel) drawLine(b *strings.Builder, l line, colour string, legend int) {
+// stroke of the i-th line: its colour, and dashes where the colours are used up.
+func stroke(i int) (s strokeStyle) {
+	s.colour = colours[i%len(colours)]
+	if again := i / len(colours); again > 0 {
+		s.dashes = fmt.Sprintf(` stroke-dasharray="%d 3"`, 12/again)
+	}
+	return s
+}
+
+type strokeStyle struct{ colour, dashes string }
+
+func (p *panel) drawLine(b *strings.Builder, l line, s strokeStyle, legend int) {
 	var path []string
 	for _, r := range l.points {
 		path = append(path, fmt.Sprintf("%.1f,%.1f", p.x(r.Depth), p.y(r.TokS)))
 	}
-	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(path, " "), colour)
+	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(path, " "), s.colour, s.dashes)
 	for _, r := range l.points {
 		x, y := p.x(r.Depth), p.y(r.TokS)
-		fmt.Fprintf(b, `<path d="M%.1f %.1fV%.1f" stroke="%s"/>`, x, p.y(max(r.TokS-r.Stddev, 0)), p.y(r.TokS+r.Stddev), colour)
+		fmt.Fprintf(b, `<path d="M%.1f %.1fV%.1f" stroke="%s"/>`, x, p.y(max(r.TokS-r.Stddev, 0)), p.y(r.TokS+r.Stddev), s.colour)
 		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s: %.2f ± %.2f tokens a second</title></circle>`+"\n",
-			x, y, colour, escape(r.Test), r.TokS, r.Stddev)
+			x, y, s.colour, escape(r.Test), r.TokS, r.Stddev)
 	}
-	fmt.Fprintf(b, `<path d="M%d %dh16" stroke="%s" stroke-width="2"/><text x="%d" y="%d">%s</text>`+"\n",
-		plotWidth-right+8, legend, colour, plotWidth-right+28, legend+4, escape(l.name))
+	fmt.Fprintf(b, `<path d="M%d %dh16" stroke="%s" stroke-width="2"%s/><text x="%d" y="%d">%s</text>`+"\n",
+		plotWidth-right+8, legend, s.colour, s.dashes, plotWidth-right+28, legend+4, escape(l.name))
 }
 
 // niceStep is 1, 2 or 5 times a power of ten, so that about five of it reach top.

@@ -17,10 +17,10 @@ type Result struct {
 	Size    int64  `json:"model_size"` // bytes of all tensors
 	Params  int64  `json:"model_n_params"`
 	CPU     string `json:"cpu"`
-	Device  string `json:"device,omitempty"` // that the backend runs on, if it isn't the CPU
+	Device  string `json:"device"` // that the backend runs on, if it isn't the CPU
 	Backend string `json:"backend"`
-	Path    string `json:"path,omitempty"` // instruction path in use
-	Threads int    `json:"n_threads"`      // in effect
+	Path    string `json:"path"`      // instruction path in use
+	Threads int    `json:"n_threads"` // in effect
 	TypeK   string `json:"type_k"`
 	TypeV   string `json:"type_v"`
 	Test    string `json:"test"` // pp512, tg128, b4; with " @ d2048" at a depth
@@ -56,7 +56,7 @@ const (
 func (t *test) result(o Options) Result {
 	m := t.model
 	r := Result{
-		Model: m.Name(), File: filepath.Base(m.Path()), Size: m.Net().WeightBytes(), CPU: CPU(), Device: deviceOf(m), Backend: m.Backend().Name(), Path: pathOf(m), Threads: threadsOf(m),
+		Model: m.Name(), File: filepath.Base(m.Path()), Size: m.Net().WeightBytes(), CPU: CPU(), Device: deviceOf(m), Backend: m.Backend().Name(), Path: pathOf(m), Threads: Threads(m),
 		TypeK: o.KeyType.String(), TypeV: o.ValueType.String(), Test: t.name(), Kind: t.kind, N: t.n, Depth: t.depth, Output: checked,
 		Profile: t.profile,
 	}

@@ -136,7 +136,7 @@ func notes(results []Result) (lines []string) {
 	if len(results) == 0 {
 		return nil
 	}
-	lines = append(lines, "t/s: mean ± standard deviation of "+strconv.Itoa(len(results[0].Samples))+" repetitions after a warm-up. Output of every test: "+results[0].Output+".")
+	lines = append(lines, "t/s: mean ± standard deviation of "+plural(len(results[0].Samples), "repetition")+" after a warm-up. Output of every test: "+results[0].Output+".")
 	var groups [][2]int // threads of each line, in order
 	seen := map[string]bool{}
 	for i, r := range results {

@@ -56,6 +56,13 @@ func TestWriteJSON(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(write(t, "jsonl"), "\n"), "\n")
 	require.Len(t, lines, 4)
 	for i, l := range lines {
+		var all map[string]any
+		require.NoError(t, json.Unmarshal([]byte(l), &all))
+		for f := range reflect.TypeFor[Result]().Fields() {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "profile" {
+				require.Contains(t, all, name, "columns are the same on every backend")
+			}
+		}
 		var r Result
 		require.NoError(t, json.Unmarshal([]byte(l), &r))
 		require.Equal(t, example()[i], r)
@@ -158,6 +165,42 @@ func TestPlot(t *testing.T) {
 		require.Contains(t, texts, want)
 	}
 	require.ErrorContains(t, Plot(io.Discard, nil), "no results")
+}
+
+// Depths in any order, more lines than colours and than the axes are high, and steps that binary fractions don't hold.
+func TestPlotOfMany(t *testing.T) {
+	var results []Result
+	for i := range 20 {
+		for _, depth := range []int{512, 0, 64} {
+			r := example()[0]
+			r.N, r.Depth, r.TokS, r.Stddev = 1+i, depth, 0.55, 0
+			results = append(results, r)
+		}
+	}
+	var b strings.Builder
+	require.NoError(t, Plot(&b, results))
+	var svg element
+	require.NoError(t, xml.Unmarshal([]byte(b.String()), &svg))
+	height, err := strconv.Atoi(svg.attr("height"))
+	require.NoError(t, err)
+	styles := map[string]bool{}
+	for _, l := range svg.find("polyline") {
+		require.Regexp(t, `^70\.0,\S+ 122\.5,\S+ 490\.0,\S+$`, l.attr("points"))
+		styles[l.attr("stroke")+l.attr("stroke-dasharray")] = true
+	}
+	require.Len(t, styles, 20)
+	var ticks []string
+	for _, e := range svg.find("text") {
+		if e.attr("text-anchor") == "end" {
+			ticks = append(ticks, e.Text)
+		}
+		if e.attr("y") != "" {
+			y, err := strconv.ParseFloat(e.attr("y"), 64)
+			require.NoError(t, err)
+			require.Less(t, y, float64(height), e.Text)
+		}
+	}
+	require.Equal(t, []string{"0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"}, ticks)
 }
 
 func TestNiceStep(t *testing.T) {

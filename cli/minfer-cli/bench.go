@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,16 +70,23 @@ func (c *benchCmd) Run(a *app) (err error) {
 			return err
 		}
 		models, chosen = append(models, m), append(chosen, by)
+		if n := bench.Threads(m); slices.ContainsFunc(models[:len(models)-1], func(other *engine.Model) bool { return bench.Threads(other) == n }) {
+			if n == 0 {
+				return usage("-t %q: a GPU's speed is not measured by CPU threads: give one number at most", c.Threads)
+			}
+			return usage("-t %q: %d threads are measured twice: 0 stands for as many as there are CPUs to use", c.Threads, n)
+		}
 	}
 	for _, m := range models {
 		if err := o.Validate(m); err != nil {
 			return usageError{err}
 		}
 	}
-	plot, err := c.createPlot()
+	plot, err := createPlot(c.Plot)
 	if err != nil {
 		return err
 	}
+	defer plot.discard()
 	o.OnProgress = c.progress(a, chosen)
 	results, err := bench.Run(a.ctx, models, o)
 	if err == nil {
@@ -93,13 +98,8 @@ func (c *benchCmd) Run(a *app) (err error) {
 	for _, by := range chosen {
 		by.memory.print(a.stderr)
 	}
-	if plot != nil {
-		if err == nil {
-			err = bench.Plot(plot, results)
-		}
-		if cerr := plot.Close(); err == nil {
-			err = cerr
-		}
+	if err == nil && plot != nil {
+		err = plot.draw(results)
 	}
 	return err
 }
@@ -176,17 +176,6 @@ func (c *benchCmd) load(a *app, made []byte, threads, cells int) (*engine.Model,
 	}
 	m, err := engine.LoadBytes(c.Synthetic, made, engine.LoadOptions{Notice: a.notice, Backend: choose.open})
 	return m, choose, err
-}
-
-// createPlot makes the file before anything is measured for it.
-func (c *benchCmd) createPlot() (*os.File, error) {
-	if c.Plot == "" {
-		return nil, nil
-	}
-	if ext := filepath.Ext(c.Plot); ext != ".svg" {
-		return nil, usage("--plot %s: only SVG is drawn: give a name that ends in .svg", c.Plot)
-	}
-	return os.Create(c.Plot)
 }
 
 // maxNumber bounds the numbers of bench's lists.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,54 @@ func TestBenchSynthetic(t *testing.T) {
 	paths := backendcpu.Paths()
 	best := paths[len(paths)-1]
 	assert.Regexp(t, `\| tiny \(random weights\) +\| [^|]+\| [^|]+\| cpu `+best+` +\| +1 \| f16 +\| +tg2 \|`, ok(t, "bench", "--backend", "cpu", "--synthetic", "tiny:q4_k_m", "-p", "0", "-n", "2", "-r", "1", "-t", "1"))
+}
+
+// 0 threads and the number that it stands for are one measurement.
+func TestBenchSameThreadsTwice(t *testing.T) {
+	quick := []string{"bench", "-m", tinyModel, "--backend", "cpu", "-p", "0", "-n", "1", "-r", "1", "-o", "json", "-t"}
+	var results []bench.Result
+	decode(t, ok(t, append(quick, "0")...), &results)
+	require.Len(t, results, 1)
+	r := run(t, append(quick, fmt.Sprintf("%d,0", results[0].Threads))...)
+	assert.Equal(t, 2, r.code)
+	assert.Contains(t, r.stderr, "measured twice")
+	assert.Empty(t, r.stdout)
+	assertOneLine(t, r)
+}
+
+// A picture is replaced by a whole one or stays; a run that fails leaves nothing.
+func TestBenchKeepsThePlot(t *testing.T) {
+	dir := t.TempDir()
+	plot := filepath.Join(dir, "speed.svg")
+	require.NoError(t, os.WriteFile(plot, []byte("before"), 0o600))
+	quick := []string{"bench", "-m", tinyModel, "-n", "1", "-r", "1", "-d", "0,3", "--plot", plot}
+	r := run(t, append(quick, "-p", "2000000")...)
+	require.Equal(t, 2, r.code)
+	if _, err := os.Stat("/dev/full"); err == nil {
+		cmd := command(append(quick, "-p", "2")...)
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		defer full.Close()
+		cmd.Stdout = full
+		require.Error(t, cmd.Run())
+		require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	}
+	text, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Equal(t, "before", string(text))
+	ok(t, append(quick, "-p", "2")...)
+	text, err = os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Regexp(t, `^<svg [\s\S]*</svg>\n$`, string(text))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+
+	folder := filepath.Join(dir, "folder.svg")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	r = run(t, append(quick, "-p", "2", "--plot", folder)...)
+	require.Equal(t, 1, r.code)
+	assert.Contains(t, r.stderr, "no regular file")
 }
 
 func TestBenchRefuses(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,25 @@ func TestInterruptedAnswer(t *testing.T) {
 	assert.Equal(t, "Once", string(first))
 	assert.True(t, strings.HasSuffix(string(rest), "\n"))
 	assert.Empty(t, stderr.String())
+}
+
+// Ctrl-C in mid-measurement: no table, no picture, the shell's 128+SIGINT.
+func TestInterruptedBench(t *testing.T) {
+	dir := t.TempDir()
+	plot := filepath.Join(dir, "speed.svg")
+	cmd := command("bench", "--backend", "cpu", "-p", "0", "-n", "500", "-r", "1000", "-d", "0,1", "--plot", plot)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { _, err := os.Stat(plot + ".tmp"); return err == nil }, 20*time.Second, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	assert.Error(t, cmd.Wait())
+	assert.Equal(t, 130, cmd.ProcessState.ExitCode(), stderr.String())
+	assert.Empty(t, stdout.String())
+	assert.Empty(t, stderr.String())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, files)
 }
 
 // What can't be written is an error, however small it is.
