@@ -19,7 +19,7 @@ func BenchmarkMul(b *testing.B) {
 			rows := bytes / t.RowBytes(cols) / 64 * 64
 			w := weights(rng, t, rows, cols, ordinary)
 			for _, p := range Available()[1:] {
-				for _, n := range []int{1, 2, 3, 4, 5, 6, 8, 12, 128} {
+				for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 128} {
 					if bytes > 1<<20 && n > 8 {
 						continue
 					}

@@ -116,6 +116,7 @@ type streams struct {
 	directSet
 	w               Weight
 	a               *Acts
+	n               int // activation rows to multiply with
 	rowBytes, steps int
 	tmp             *byte
 }
@@ -123,9 +124,12 @@ type streams struct {
 // mulDirect reads every weight from memory once. The 8 or 16 rows of a group lie far apart, so that memory is read as so many long streams:
 // short rows side by side would end before a prefetcher knows them.
 func (p *panel) mulDirect(path Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int) {
-	s := streams{directOf(path, w.Type, a.rows), w, a, w.Type.RowBytes(w.Cols), w.Cols / w.Type.BlockElems(), &p.levels[0]}
+	s := streams{directOf(path, w.Type, a.rows), w, a, a.rows, w.Type.RowBytes(w.Cols), w.Cols / w.Type.BlockElems(), &p.levels[0]}
+	if path == AVX2 { // the types that come here with so many have kernels for 4 and 8
+		s.n = padRows(a.rows)
+	}
 	n := apart((o1-o0)/s.rows, s.rows, s.rowBytes)
-	size := a.rows * s.rows // results of a group
+	size := s.n * s.rows // results of a group
 	for i := 0; i < n; i += spreadRows {
 		m := min(spreadRows, n-i)
 		s.groups(p.sums[:m*size], o0+i, n*s.rowBytes, m)
@@ -147,7 +151,7 @@ func (p *panel) mulDirect(path Path, dst []float32, stride int, w Weight, a *Act
 // groups computes the products of m groups of weight rows with all activation rows: out [m][activation rows][weight rows]. The rows of a group
 // lie stride bytes apart, the groups begin with neighbouring rows.
 func (s *streams) groups(out []float32, row, stride, m int) {
-	n := s.a.rows
+	n := s.n
 	if i := s.next(n); s.sizes[i] == n {
 		s.call(i, out, row, stride, 0, m)
 		return
@@ -171,9 +175,9 @@ func (s *streams) next(n int) (i int) {
 // call has kernel i multiply m groups with activation rows from t on.
 func (s *streams) call(i int, out []float32, row, stride, t, m int) {
 	nb := s.a.k / blockLen
-	acts := (*byte)(unsafe.Pointer(&s.a.blocks[t*nb]))
-	_ = out[((m-1)*s.a.rows+s.sizes[i])*s.rows-1]
-	s.kernels[i](&out[0], 4*s.a.rows*s.rows, &s.w.Data[row*s.rowBytes], s.rowBytes, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp, m)
+	acts := (*byte)(unsafe.Pointer(&s.a.blocks[t*nb : (t+s.sizes[i])*nb][0])) // which may reach into memory beyond the rows, see padRows
+	_ = out[((m-1)*s.n+s.sizes[i])*s.rows-1]
+	s.kernels[i](&out[0], 4*s.n*s.rows, &s.w.Data[row*s.rowBytes], s.rowBytes, stride, acts, nb*blockSize, s.steps, streamAhead, s.tmp, m)
 }
 
 // spread brings 8 results of each of m groups, up to spreadRows, to their places: value l of group i, at src[i*size+l], to dst[l*n+i].

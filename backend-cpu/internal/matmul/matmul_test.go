@@ -240,6 +240,39 @@ func TestMulAllPaths(t *testing.T) {
 	}
 }
 
+// TestRowBeyond: what stands in memory behind activation rows, where kernels may read one more, is in no result.
+func TestRowBeyond(t *testing.T) {
+	const rows, cols = 100, 96
+	rng := rand.New(rand.NewSource(6))
+	generic, err := New(Generic)
+	require.NoError(t, err)
+	for _, typ := range []quant.Type{quant.Q8_0, quant.Q4_0, quant.Q5_0} {
+		for n := 1; n <= FewRows; n++ {
+			w := weights(rng, typ, rows, cols, ordinary)
+			store := new(Store)
+			before := store.Acts(FewRows, cols)
+			before.Quantize(Generic, activations(rng, FewRows*cols, wild), cols, 0, FewRows, 0, cols)
+			for i := range before.blocks {
+				before.blocks[i].d = float32(math.NaN())
+			}
+			var own Acts
+			own.Reset(n, cols)
+			for _, acts := range []*Acts{store.Acts(n, cols), &own} {
+				acts.Quantize(Generic, activations(rng, n*cols, ordinary), cols, 0, n, 0, cols)
+				want := make([]float32, n*rows)
+				generic.Mul(want, rows, w, acts, 0, rows, new(Scratch))
+				for _, p := range Available() {
+					k, err := New(p)
+					require.NoError(t, err)
+					got := make([]float32, n*rows)
+					k.Mul(got, rows, w, acts, 0, rows, new(Scratch))
+					require.Equal(t, bits(want), bits(got), "%s %s, %d rows", p, typ, n)
+				}
+			}
+		}
+	}
+}
+
 func TestMulFloatAllPaths(t *testing.T) {
 	rng := rand.New(rand.NewSource(5))
 	generic, err := New(Generic)
