@@ -31,6 +31,10 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 	first := c * vec.Chunk
 	n := min(vec.Chunk, b.length-first)
 	padded, queries := vec.PadDim(j.HeadDim), g*b.rows
+	valid := w.valid[:queries]
+	for i := range valid {
+		valid[i] = j.valid(b.row+i/g, first)
+	}
 
 	keys := j.rows(w, b, j.Keys, first, j.KeyRow, j.KeyFormat)
 	direct, step := k.Direct(queries, j.HeadDim, j.KeyFormat), piece(j.KeyRow)
@@ -46,13 +50,9 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 				r = w.wide.Rows(j.HeadDim)
 			}
 			i := (h - h0) * queries
-			k.Scores(w.s[i*vec.Chunk:], w.q[i*padded:], r, queries, from, to, next)
+			k.Scores(w.s[i*vec.Chunk:], w.q[i*padded:], r, valid, from, to, next)
 		}
 	}
-	for i := range queries {
-		w.valid[i] = j.valid(b.row+i/g, first)
-	}
-	valid := w.valid[:queries]
 	for i := 0; i < queries*(h1-h0); i += queries {
 		k.Soft(w.s[i*vec.Chunk:], valid, j.Scale, state[i:])
 	}

@@ -32,7 +32,7 @@ func NewPlan(in Inputs, group int) *Plan {
 
 // blockQueries bounds the query heads of a block and KV head: enough to pay for the conversion of a chunk, few enough
 // for their scores to stay in the second-level cache.
-const blockQueries = 64
+const blockQueries = 128
 
 // Build cuts the rows into blocks.
 func (p *Plan) Build() {

@@ -11,7 +11,7 @@ func TestPlanBlocks(t *testing.T) {
 		Lengths: []int32{1, 2, 3, 4, 0, 300, 301, 5, 7},
 		Seqs:    []int32{0, 0, 0, 0, 0, 1, 1, 0, 2},
 	}
-	p := NewPlan(in, 20) // 3 rows a block
+	p := NewPlan(in, 40) // 3 rows a block
 	for range 2 {        // building again gives the same
 		p.Build()
 		require.Equal(t, []block{
@@ -23,7 +23,7 @@ func TestPlanBlocks(t *testing.T) {
 		require.EqualValues(t, 3+4+301+5+7, p.Cells)
 	}
 	require.Zero(t, testing.AllocsPerRun(10, p.Build))
-	require.Equal(t, 1, NewPlan(in, 100).maxRows, "more heads a KV head than a block takes")
+	require.Equal(t, 1, NewPlan(in, 200).maxRows, "more heads a KV head than a block takes")
 }
 
 func TestOffsetsFollowRuns(t *testing.T) {

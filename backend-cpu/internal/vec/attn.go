@@ -3,6 +3,7 @@ package vec
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/minfer-go/minfer/backend-cpu/internal/f32"
@@ -141,28 +142,32 @@ func group(left int) int {
 	return min(left, maxGroup)
 }
 
-// Scores computes s[i*Chunk+j] = sum_e q[i*r.Dim+e] * r[j][e] for rows [from,to) of whole blocks; from is a multiple of 8, and what
-// stands from to on to the next one means nothing. Meanwhile as many bytes from Mem[next] on are asked for from memory.
-func (k Kernels) Scores(s, q []float32, r Rows, queries, from, to, next int) {
+// Scores computes s[i*Chunk+j] = sum_e q[i*r.Dim+e] * r[j][e] for rows j of whole blocks in [from,to) and below valid[i]; from is a multiple of 8,
+// and what stands past that in s means nothing. Meanwhile as many bytes from Mem[next] on are asked for from memory.
+func (k Kernels) Scores(s, q []float32, r Rows, valid []int, from, to, next int) {
+	queries := len(valid)
 	if queries == 0 || from >= to {
 		return
 	}
 	s, q = s[:queries*Chunk], q[:queries*r.Dim]
 	if !k.avx2 {
-		scores(s, q, &r, queries, from, to)
+		scores(s, q, &r, valid, from, to)
 		return
 	}
 	ahead, step := r.ask(next)
 	for i := 0; i < queries; {
 		g := group(queries - i)
-		k.scores(r.Format)[g-1](&s[i*Chunk+from], &q[i*r.Dim], &r.Mem[r.At], &r.Offs[from], (to-from+7)/8, r.Dim/Block, r.Step, ahead, step)
-		i, step = i+g, 0
+		if tiles := (min(to, slices.Max(valid[i:i+g])) - from + 7) / 8; tiles > 0 {
+			k.scores(r.Format)[g-1](&s[i*Chunk+from], &q[i*r.Dim], &r.Mem[r.At], &r.Offs[from], tiles, r.Dim/Block, r.Step, ahead, step)
+			step = 0
+		}
+		i += g
 	}
 }
 
-func scores(s, q []float32, r *Rows, queries, from, to int) {
-	for i := range queries {
-		for j := from; j < to; j++ {
+func scores(s, q []float32, r *Rows, valid []int, from, to int) {
+	for i, n := range valid {
+		for j := from; j < min(n, to); j++ {
 			var acc [16]float32
 			for e, v := range q[i*r.Dim : (i+1)*r.Dim] {
 				acc[e&15] = f32.FMA(v, r.at(j, e), acc[e&15])
