@@ -1,6 +1,8 @@
 package attn
 
 import (
+	"sync/atomic"
+
 	"github.com/minfer-go/minfer/backend-cpu/internal/matmul"
 	"github.com/minfer-go/minfer/backend-cpu/internal/vec"
 	"github.com/minfer-go/minfer/kvformat"
@@ -69,6 +71,8 @@ type Job struct {
 	Parts        *Parts
 	Acts         *matmul.Acts // filled with the rounded output if not nil: HeadDim is a multiple of 32 then
 	Path         matmul.Path
+
+	taken atomic.Uint64 // the plan's build and how much of it workers have taken, 32 bits each
 }
 
 // whole reports whether each block and KV head is done by one worker from its first chunk to its last. Else chunks are
@@ -113,6 +117,15 @@ func (j *Job) Chunks(worker, workers int) {
 		}
 		return
 	}
+	if p.prompt() {
+		for {
+			b, h0, h1, ok := j.take()
+			if !ok {
+				return
+			}
+			j.unit(w, b, h0, h1)
+		}
+	}
 	total := 0
 	for i := range p.blocks {
 		total += p.blocks[i].cost() * j.KVHeads
@@ -132,14 +145,39 @@ func (j *Job) Chunks(worker, workers int) {
 				h1++
 				at += b.cost()
 			}
-			j.load(w, b, h, h1)
-			j.chunk(w, b, h, h1, 0, w.running, w.o)
-			for c := 1; c < chunksOf(b.length); c++ {
-				j.chunk(w, b, h, h1, c, w.state, w.oc)
-				j.merge(w, b, h1-h, c)
-			}
-			j.finish(w, b, h, h1)
+			j.unit(w, b, h, h1)
 			h = h1
+		}
+	}
+}
+
+// unit does all of a block and KV heads [h0,h1).
+func (j *Job) unit(w *Worker, b *block, h0, h1 int) {
+	j.load(w, b, h0, h1)
+	j.chunk(w, b, h0, h1, 0, w.running, w.o)
+	for c := 1; c < chunksOf(b.length); c++ {
+		j.chunk(w, b, h0, h1, c, w.state, w.oc)
+		j.merge(w, b, h1-h0, c)
+	}
+	j.finish(w, b, h0, h1)
+}
+
+// take hands a block and KV head out to whichever worker is free, the last blocks, which are the longest, first: so all workers end together, though
+// one be slower. What is taken counts for the plan's present build: a step that was given up leaves nothing behind.
+func (j *Job) take() (b *block, h0, h1 int, ok bool) {
+	p := j.Plan
+	for {
+		at := j.taken.Load()
+		n := int(uint32(at))
+		if at>>32 != p.builds {
+			n = 0
+		}
+		if n >= len(p.blocks)*j.KVHeads {
+			return nil, 0, 0, false
+		}
+		if j.taken.CompareAndSwap(at, p.builds<<32|uint64(n+1)) {
+			h := n % j.KVHeads
+			return &p.blocks[len(p.blocks)-1-n/j.KVHeads], h, h + 1, true
 		}
 	}
 }

@@ -14,8 +14,15 @@ import (
 
 type chunks struct{ *Job }
 type combine struct{ *Job }
+type build struct{ *Plan }
 
-func (s chunks) Run(w, n int) error  { s.Chunks(w, n); return nil }
+func (s chunks) Run(w, n int) error { s.Chunks(w, n); return nil }
+func (s build) Run(w, n int) error {
+	if w == 0 {
+		s.Build()
+	}
+	return nil
+}
 func (s combine) Run(w, n int) error { s.Combine(w, n); return nil }
 
 // BenchmarkDecode is all attention of a token at depth 2048: layers whose cache together doesn't fit a processor's.
@@ -85,7 +92,7 @@ func jobs(b *testing.B, s Shape, layers, threads, n, rows int) {
 		}
 		return mem
 	}
-	var steps []pool.Step
+	steps := []pool.Step{build{plan}}
 	bytes := 0
 	for range layers {
 		j := &Job{Shape: s, Kernels: vec.New(vector), Plan: plan, Q: q, Y: y, QStride: s.Heads * s.HeadDim, YStride: s.Heads * s.HeadDim,

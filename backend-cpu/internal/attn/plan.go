@@ -21,8 +21,9 @@ type Plan struct {
 	in      Inputs
 	maxRows int // of a block
 	blocks  []block
-	chunks  int   // of the longest row
-	Cells   int64 // cells that the blocks read, each once a block
+	chunks  int    // of the longest row
+	builds  uint64 // 32 bits: which build this is
+	Cells   int64  // cells that the blocks read, each once a block
 }
 
 // NewPlan makes a plan for steps with these inputs (read anew by each Build) and rows of so many query heads a KV head.
@@ -36,7 +37,7 @@ const blockQueries = 128
 
 // Build cuts the rows into blocks.
 func (p *Plan) Build() {
-	p.blocks, p.chunks, p.Cells = p.blocks[:0], 0, 0
+	p.blocks, p.chunks, p.Cells, p.builds = p.blocks[:0], 0, 0, uint64(uint32(p.builds)+1)
 	for r, n := range p.in.Lengths {
 		length, seq := int(n), int(p.in.Seqs[r])
 		if length <= 0 {
@@ -54,6 +55,11 @@ func (p *Plan) Build() {
 	for i := range p.blocks {
 		p.Cells += int64(p.blocks[i].length)
 	}
+}
+
+// prompt reports whether the rows begin with a full block, of which a worker does one KV head at a time.
+func (p *Plan) prompt() bool {
+	return p.maxRows > 1 && len(p.blocks) > 0 && p.blocks[0].rows == p.maxRows
 }
 
 func chunksOf(length int) int { return (length + vec.Chunk - 1) / vec.Chunk }

@@ -53,3 +53,30 @@ func TestChunkCounts(t *testing.T) {
 	require.Equal(t, 2, chunksOf(129))
 	require.Zero(t, chunksOf(0))
 }
+
+// A prompt's blocks and KV heads are handed out once each, from the end, and all anew after the next build, whatever was left.
+func TestTake(t *testing.T) {
+	var in Inputs
+	for r := range 10 {
+		in.Lengths, in.Seqs = append(in.Lengths, int32(r+1)), append(in.Seqs, 0)
+	}
+	p := NewPlan(in, 32) // 4 rows a block
+	j := &Job{Shape: Shape{Heads: 64, KVHeads: 2}, Plan: p}
+	for _, n := range []int{6, 3, 6} {
+		p.Build()
+		require.True(t, p.prompt())
+		for i := range n {
+			b, h0, h1, ok := j.take()
+			require.True(t, ok)
+			require.Equal(t, []int{8 - i/2*4, i % 2, i%2 + 1}, []int{b.row, h0, h1})
+		}
+		if n == 6 {
+			_, _, _, ok := j.take()
+			require.False(t, ok)
+		}
+	}
+	in.Lengths = in.Lengths[:3]
+	p = NewPlan(in, 32)
+	p.Build()
+	require.False(t, p.prompt(), "no block is full")
+}
