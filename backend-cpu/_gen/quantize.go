@@ -42,19 +42,19 @@ func quantizer() {
 	VPMAXSD(Y5, Y4, Y4)
 	VPSHUFD(U8(0xb1), Y4, Y5)
 	VPMAXSD(Y5, Y4, Y4) // amax in every lane
-	VXORPS(Y5, Y5, Y5)
-	VCMPPS(U8(4), Y5, Y4, Y5) // amax != 0, or NaN
-	VDIVPS(Y4, limit, Y6)
-	VANDPS(Y5, Y6, Y6)    // id
-	VDIVPS(limit, Y4, Y4) // d
+	// As a rule the largest magnitude is finite and 127 divided by it too: then nothing is a NaN and nothing rounds to more than 127.
+	bits := GP32()
+	VMOVD(X4, bits)
+	SUBL(U32(0x04000000), bits)
+	CMPL(bits, U32(0x7f800000-0x04000000))
+	JAE(LabelRef("any"))
+	VDIVPS(Y4, limit, Y6)       // id
+	VDIVPS(limit.AsX(), X4, X4) // d
 	for _, y := range v {
 		VMULPS(Y6, y, y)
-		VCMPPS(U8(7), y, y, Y5)
-		VANDPS(Y5, y, y) // a NaN counts as 0
-		VMINPS(limit, y, y)
-		VMAXPS(low, y, y)
 		VCVTPS2DQ(y, y)
 	}
+	Label("rounded")
 	VPACKSSDW(Y1, Y0, Y0)
 	VPACKSSDW(Y3, Y2, Y2)
 	VPACKSSWB(Y2, Y0, Y0)
@@ -91,4 +91,20 @@ func quantizer() {
 	VZEROUPPER()
 	Store(g, ReturnIndex(0))
 	RET()
+
+	Label("any")
+	VXORPS(Y5, Y5, Y5)
+	VCMPPS(U8(4), Y5, Y4, Y5) // amax != 0, or NaN
+	VDIVPS(Y4, limit, Y6)
+	VANDPS(Y5, Y6, Y6)          // id
+	VDIVPS(limit.AsX(), X4, X4) // d
+	for _, y := range v {
+		VMULPS(Y6, y, y)
+		VCMPPS(U8(7), y, y, Y5)
+		VANDPS(Y5, y, y) // a NaN counts as 0
+		VMINPS(limit, y, y)
+		VMAXPS(low, y, y)
+		VCVTPS2DQ(y, y)
+	}
+	JMP(LabelRef("rounded"))
 }

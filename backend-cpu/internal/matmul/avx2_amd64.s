@@ -22566,53 +22566,40 @@ TEXT ·quantizeAVX2(SB), NOSPLIT, $0-28
 	VMOVDQU      packedOrder<>+0(SB), Y9
 
 block:
-	VMOVUPS      (CX), Y0
-	VPAND        Y14, Y0, Y4
-	VMOVUPS      32(CX), Y1
-	VPAND        Y14, Y1, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VMOVUPS      64(CX), Y2
-	VPAND        Y14, Y2, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VMOVUPS      96(CX), Y3
-	VPAND        Y14, Y3, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VPMAXSD      Y4, Y15, Y15
-	VPERM2I128   $0x01, Y4, Y4, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VPSHUFD      $0x4e, Y4, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VPSHUFD      $0xb1, Y4, Y5
-	VPMAXSD      Y5, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-	VCMPPS       $0x04, Y5, Y4, Y5
-	VDIVPS       Y4, Y13, Y6
-	VANDPS       Y5, Y6, Y6
-	VDIVPS       Y13, Y4, Y4
-	VMULPS       Y6, Y0, Y0
-	VCMPPS       $0x07, Y0, Y0, Y5
-	VANDPS       Y5, Y0, Y0
-	VMINPS       Y13, Y0, Y0
-	VMAXPS       Y12, Y0, Y0
-	VCVTPS2DQ    Y0, Y0
-	VMULPS       Y6, Y1, Y1
-	VCMPPS       $0x07, Y1, Y1, Y5
-	VANDPS       Y5, Y1, Y1
-	VMINPS       Y13, Y1, Y1
-	VMAXPS       Y12, Y1, Y1
-	VCVTPS2DQ    Y1, Y1
-	VMULPS       Y6, Y2, Y2
-	VCMPPS       $0x07, Y2, Y2, Y5
-	VANDPS       Y5, Y2, Y2
-	VMINPS       Y13, Y2, Y2
-	VMAXPS       Y12, Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VMULPS       Y6, Y3, Y3
-	VCMPPS       $0x07, Y3, Y3, Y5
-	VANDPS       Y5, Y3, Y3
-	VMINPS       Y13, Y3, Y3
-	VMAXPS       Y12, Y3, Y3
-	VCVTPS2DQ    Y3, Y3
+	VMOVUPS    (CX), Y0
+	VPAND      Y14, Y0, Y4
+	VMOVUPS    32(CX), Y1
+	VPAND      Y14, Y1, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VMOVUPS    64(CX), Y2
+	VPAND      Y14, Y2, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VMOVUPS    96(CX), Y3
+	VPAND      Y14, Y3, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VPMAXSD    Y4, Y15, Y15
+	VPERM2I128 $0x01, Y4, Y4, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VPSHUFD    $0x4e, Y4, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VPSHUFD    $0xb1, Y4, Y5
+	VPMAXSD    Y5, Y4, Y4
+	VMOVD      X4, BX
+	SUBL       $0x04000000, BX
+	CMPL       BX, $0x7b800000
+	JAE        any
+	VDIVPS     Y4, Y13, Y6
+	VDIVPS     X13, X4, X4
+	VMULPS     Y6, Y0, Y0
+	VCVTPS2DQ  Y0, Y0
+	VMULPS     Y6, Y1, Y1
+	VCVTPS2DQ  Y1, Y1
+	VMULPS     Y6, Y2, Y2
+	VCVTPS2DQ  Y2, Y2
+	VMULPS     Y6, Y3, Y3
+	VCVTPS2DQ  Y3, Y3
+
+rounded:
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y2
 	VPACKSSWB    Y2, Y0, Y0
@@ -22650,6 +22637,38 @@ block:
 	VZEROUPPER
 	MOVL         AX, top+24(FP)
 	RET
+
+any:
+	VXORPS    Y5, Y5, Y5
+	VCMPPS    $0x04, Y5, Y4, Y5
+	VDIVPS    Y4, Y13, Y6
+	VANDPS    Y5, Y6, Y6
+	VDIVPS    X13, X4, X4
+	VMULPS    Y6, Y0, Y0
+	VCMPPS    $0x07, Y0, Y0, Y5
+	VANDPS    Y5, Y0, Y0
+	VMINPS    Y13, Y0, Y0
+	VMAXPS    Y12, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VMULPS    Y6, Y1, Y1
+	VCMPPS    $0x07, Y1, Y1, Y5
+	VANDPS    Y5, Y1, Y1
+	VMINPS    Y13, Y1, Y1
+	VMAXPS    Y12, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VMULPS    Y6, Y2, Y2
+	VCMPPS    $0x07, Y2, Y2, Y5
+	VANDPS    Y5, Y2, Y2
+	VMINPS    Y13, Y2, Y2
+	VMAXPS    Y12, Y2, Y2
+	VCVTPS2DQ Y2, Y2
+	VMULPS    Y6, Y3, Y3
+	VCMPPS    $0x07, Y3, Y3, Y5
+	VANDPS    Y5, Y3, Y3
+	VMINPS    Y13, Y3, Y3
+	VMAXPS    Y12, Y3, Y3
+	VCVTPS2DQ Y3, Y3
+	JMP       rounded
 
 // func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)
 // Requires: AVX, FMA3
