@@ -21,6 +21,7 @@ func main() {
 	rope()
 	for _, f := range []string{"F32", "F16", "Q8"} {
 		widen(f)
+		pack(f)
 		for heads := 1; heads <= 3; heads++ {
 			scores(f, heads)
 			weigh(f, heads)
@@ -28,6 +29,7 @@ func main() {
 			weigh512(f, heads)
 		}
 	}
+	scoresPacked()
 	soft()
 	merge()
 	scale()

@@ -21,6 +21,7 @@ func (s *Shape) group() int { return s.Heads / s.KVHeads }
 // Worker is one worker's memory: a chunk's keys or values in float32, and the state of a block's queries.
 type Worker struct {
 	wide    *vec.Wide
+	packed  *vec.Packed
 	q, s    []float32
 	o, oc   []float32
 	state   []vec.State // of the chunk at hand, by query
@@ -34,8 +35,8 @@ func NewWorker(s Shape) *Worker {
 	queries := max(blockQueries, s.group())
 	padded := vec.PadDim(s.HeadDim)
 	return &Worker{
-		wide: vec.NewWide(s.HeadDim),
-		q:    floats(queries * padded), s: floats(queries * vec.Chunk),
+		wide: vec.NewWide(s.HeadDim), packed: vec.NewPacked(s.HeadDim),
+		q: floats((queries + vec.PackQueries) * padded), s: floats((queries + vec.PackQueries) * vec.Chunk),
 		o: floats(queries * padded), oc: floats(queries * padded),
 		state: make([]vec.State, queries), running: make([]vec.State, queries), valid: make([]int, queries),
 		offs: make([]int, vec.Chunk),

@@ -37,21 +37,14 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 	}
 
 	keys := j.rows(w, b, j.Keys, first, j.KeyRow, j.KeyFormat)
-	direct, step := k.Direct(queries, j.HeadDim, j.KeyFormat), piece(j.KeyRow)
-	if !direct {
-		step = piece(4 * padded)
-	}
-	for from := 0; from < n; from += step {
-		to := min(n, from+step)
+	if k.Packs(queries) {
 		for h := h0; h < h1; h++ {
-			r, next := keys.Head(h), w.next(from, step, h-h0, h1-h0, j.KeyRow)
-			if !direct {
-				k.Widen(w.wide, r, from, to, next)
-				r = w.wide.Rows(j.HeadDim)
-			}
 			i := (h - h0) * queries
-			k.Scores(w.s[i*vec.Chunk:], w.q[i*padded:], r, valid, from, to, next)
+			k.Pack(w.packed, keys.Head(h), n)
+			k.ScoresPacked(w.s[i*vec.Chunk:], w.q[i*padded:], w.packed, j.HeadDim, valid)
 		}
+	} else {
+		j.scores(w, keys, valid, n, h0, h1)
 	}
 	for i := 0; i < queries*(h1-h0); i += queries {
 		k.Soft(w.s[i*vec.Chunk:], valid, j.Scale, state[i:])
@@ -59,7 +52,7 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 
 	values := j.rows(w, b, j.Values, first, j.ValueRow, j.ValueFormat)
 	clear(o[:queries*(h1-h0)*padded])
-	direct, step = k.Direct(queries, j.HeadDim, j.ValueFormat), piece(j.ValueRow)
+	direct, step := k.Direct(queries, j.HeadDim, j.ValueFormat), piece(j.ValueRow)
 	switch {
 	case !direct && queries >= manyQueries:
 		step = vec.Chunk
@@ -76,6 +69,27 @@ func (j *Job) chunk(w *Worker, b *block, h0, h1, c int, state []vec.State, o []f
 			}
 			i := (h - h0) * queries
 			k.Weigh(o[i*padded:], w.s[i*vec.Chunk:], r, valid, from, to, next)
+		}
+	}
+}
+
+// scores multiplies the queries of KV heads [h0,h1) with the first n keys of a chunk.
+func (j *Job) scores(w *Worker, keys vec.Rows, valid []int, n, h0, h1 int) {
+	k, padded, queries := j.Kernels, vec.PadDim(j.HeadDim), len(valid)
+	direct, step := k.Direct(queries, j.HeadDim, j.KeyFormat), piece(j.KeyRow)
+	if !direct {
+		step = piece(4 * padded)
+	}
+	for from := 0; from < n; from += step {
+		to := min(n, from+step)
+		for h := h0; h < h1; h++ {
+			r, next := keys.Head(h), w.next(from, step, h-h0, h1-h0, j.KeyRow)
+			if !direct {
+				k.Widen(w.wide, r, from, to, next)
+				r = w.wide.Rows(j.HeadDim)
+			}
+			i := (h - h0) * queries
+			k.Scores(w.s[i*vec.Chunk:], w.q[i*padded:], r, valid, from, to, next)
 		}
 	}
 }

@@ -90,3 +90,7 @@ func scoresQ8x3AVX512(s, q *float32, src *byte, offs *int, tiles, blocks, step i
 }
 func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n, blocks, step int, next *byte, nextStep int) {
 }
+func packF32AVX2(dst *float32, src *byte, offs *int, halves, blocks, step int) {}
+func packF16AVX2(dst *float32, src *byte, offs *int, halves, blocks, step int) {}
+func packQ8AVX2(dst *float32, src *byte, offs *int, halves, blocks, step int)  {}
+func scoresPackedAVX2(s, q, k *float32, groups, blocks int)                    {}

@@ -34,6 +34,11 @@ func ropeAVX2(y0 *float32, x0 *float32, y1 *float32, x1 *float32, cos *float32, 
 //go:noescape
 func widenF32AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// packF32AVX2 writes halves of tiles of 16 positions and blocks*32 elements.
+//
+//go:noescape
+func packF32AVX2(dst *float32, src *byte, offs *int, halves int, blocks int, step int)
+
 // scoresF32x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -98,6 +103,11 @@ func weighF32x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n
 //
 //go:noescape
 func widenF16AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// packF16AVX2 writes halves of tiles of 16 positions and blocks*32 elements.
+//
+//go:noescape
+func packF16AVX2(dst *float32, src *byte, offs *int, halves int, blocks int, step int)
 
 // scoresF16x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
@@ -164,6 +174,11 @@ func weighF16x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n
 //go:noescape
 func widenQ8AVX2(dst *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
 
+// packQ8AVX2 writes halves of tiles of 16 positions and blocks*32 elements.
+//
+//go:noescape
+func packQ8AVX2(dst *float32, src *byte, offs *int, halves int, blocks int, step int)
+
 // scoresQ8x1AVX2 multiplies 1 queries with tiles of 8 positions; the queries' rows have blocks*32 elements.
 //
 //go:noescape
@@ -223,6 +238,11 @@ func scoresQ8x3AVX512(s *float32, q *float32, src *byte, offs *int, tiles int, b
 //
 //go:noescape
 func weighQ8x3AVX512(o *float32, oStep int, p *float32, src *byte, offs *int, n int, blocks int, step int, next *byte, nextStep int)
+
+// scoresPackedAVX2 multiplies groups of 3 queries of blocks*32 elements with 16 positions.
+//
+//go:noescape
+func scoresPackedAVX2(s *float32, q *float32, k *float32, groups int, blocks int)
 
 // softAVX2 is Soft; it clears up to the next multiple of 16.
 //
