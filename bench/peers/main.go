@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -51,18 +52,23 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	o.commit = commit(ctx)
-	var all []*pair
+	all, err := o.compareAll(ctx)
+	return errors.Join(err, writeTable(os.Stdout, all))
+}
+
+// compareAll measures the files one after the other. With an error come the pairs of those before it: they took long to measure.
+func (o *options) compareAll(ctx context.Context) (all []*pair, err error) {
 	for _, f := range o.files {
 		pairs, err := o.compare(ctx, f)
 		if err != nil {
-			return err
-		}
-		if err := o.appendLines(pairs); err != nil {
-			return err
+			return all, err
 		}
 		all = append(all, pairs...)
+		if err := o.appendLines(pairs); err != nil {
+			return all, err
+		}
 	}
-	return writeTable(os.Stdout, all)
+	return all, nil
 }
 
 func parse(args []string) (o options, err error) {

@@ -22,6 +22,9 @@ type test struct {
 // batchSteps of minfer-cli's batch tests, and so of the peer's.
 const batchSteps = 16
 
+// cacheType is the format of the KV cache on both sides, said to both: their defaults may change, and ours is what the environment says.
+const cacheType = "f16"
+
 var testForm = regexp.MustCompile(`^(pp|tg|b)([1-9][0-9]*)(?:@([0-9]+))?$`)
 
 func parseTest(s string) (t test, err error) {
@@ -131,7 +134,7 @@ func numbers(pairs []*pair, kind string) string {
 
 func (o *options) ours(ctx context.Context, file string, pairs []*pair) error {
 	out, err := o.output(ctx, o.minfer, "bench", "-m", file, "--backend", "cpu", "-t", strconv.Itoa(o.threads), "-p", numbers(pairs, "pp"), "-n", numbers(pairs, "tg"),
-		"-b", numbers(pairs, "b"), "-d", strconv.Itoa(pairs[0].test.depth), "-r", "1", "-o", "json")
+		"-b", numbers(pairs, "b"), "-d", strconv.Itoa(pairs[0].test.depth), "--cache-type-k", cacheType, "--cache-type-v", cacheType, "-r", "1", "-o", "json")
 	if err != nil {
 		return err
 	}
@@ -205,14 +208,14 @@ func (o *options) peer(ctx context.Context, file string, pairs []*pair, fa strin
 			largest = max(largest, p.test.n)
 		}
 		out, err := o.output(ctx, filepath.Join(o.llama, "llama-batched-bench"), "-m", file, "-t", threads, "-tb", threads, "-fa", fa,
-			"-c", strconv.Itoa(largest*(depth+batchSteps+1)), "-npp", strconv.Itoa(depth), "-ntg", strconv.Itoa(batchSteps), "-npl", numbers(pairs, "b"), "--output-format", "jsonl")
+			"-c", strconv.Itoa(largest*(depth+batchSteps+1)), "-npp", strconv.Itoa(depth), "-ntg", strconv.Itoa(batchSteps), "-npl", numbers(pairs, "b"), "-ctk", cacheType, "-ctv", cacheType, "--output-format", "jsonl")
 		if err != nil {
 			return nil, err
 		}
 		return readBatched(out, pairs)
 	}
 	out, err := o.output(ctx, filepath.Join(o.llama, "llama-bench"), "-m", file, "-t", threads, "-p", numbers(pairs, "pp"), "-n", numbers(pairs, "tg"), "-d", strconv.Itoa(depth),
-		"-fa", fa, "-r", "1", "-o", "json")
+		"-ctk", cacheType, "-ctv", cacheType, "-fa", fa, "-r", "1", "-o", "json")
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,6 +142,28 @@ func TestCompare(t *testing.T) {
 	if pairs[0].Ratio != 2 || pairs[0].FlashAttn != "off" || pairs[1].Ratio != 4.5 || pairs[1].FlashAttn != "on" || pairs[2].Ratio != 2 || pairs[2].FlashAttn != "on" ||
 		len(pairs[0].Theirs) != 3 {
 		t.Errorf("%+v %+v %+v", pairs[0], pairs[1], pairs[2])
+	}
+	// All of it on one format of the KV cache, said to each program.
+	f16 := `case "$*" in *"%s f16 %s f16"*) ;; *) echo no cache types: "$*" >&2; exit 1;; esac; `
+	for _, name := range []string{"llama-bench", "llama-batched-bench", "minfer-cli"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := []any{"-ctk", "-ctv"}
+		if name == "minfer-cli" {
+			flags = []any{"--cache-type-k", "--cache-type-v"}
+		}
+		script(name, fmt.Sprintf(f16, flags...)+strings.TrimPrefix(string(text), "#!/bin/sh\n"))
+	}
+	if _, err := o.compare(t.Context(), "x.gguf"); err != nil {
+		t.Error(err)
+	}
+	// A file that one side can't run costs none of the figures of those before it.
+	script("llama-batched-bench", `case "$*" in *bad.gguf*) echo cannot load >&2; exit 1;; *) echo '{"pl":4,"speed_tg":4}';; esac`)
+	o.files = []string{"x.gguf", "bad.gguf", "y.gguf"}
+	if all, err := o.compareAll(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot load") || len(all) != 3 {
+		t.Errorf("%d pairs, %v", len(all), err)
 	}
 	o.minfer = script("broken", "echo wrong output >&2; exit 1")
 	if _, err := o.compare(t.Context(), "x.gguf"); err == nil || !strings.Contains(err.Error(), "wrong output") {
