@@ -48,9 +48,11 @@ func BenchmarkPrefill(b *testing.B) {
 		heads, kvHeads, dim int
 	}{{"qwen3-0.6b", 16, 8, 128}, {"qwen2.5-0.5b", 14, 2, 64}} {
 		for _, n := range []int{512, 2048} {
-			b.Run(fmt.Sprintf("%s/%d", m.name, n), func(b *testing.B) {
-				jobs(b, Shape{Heads: m.heads, KVHeads: m.kvHeads, HeadDim: m.dim}, 1, 2, n, n)
-			})
+			for _, threads := range []int{1, 2} {
+				b.Run(fmt.Sprintf("%s/%d/%d", m.name, n, threads), func(b *testing.B) {
+					jobs(b, Shape{Heads: m.heads, KVHeads: m.kvHeads, HeadDim: m.dim, KeyFormat: kvformat.F16, ValueFormat: kvformat.F16}, 1, threads, n, n)
+				})
+			}
 		}
 	}
 }
