@@ -75,6 +75,9 @@ type Stats struct {
 	Runs    uint64 // programs run
 	// WeightBytes counts the bytes of weights that programs had to read, each weight once a run (rows of tables one by one).
 	WeightBytes uint64
+	// ProductBytes counts the bytes of the weights that kernels were called for in fact, so that a product done twice, or once for each row,
+	// shows. Last blocks of outputs may overlap the ones before.
+	ProductBytes uint64
 	// KVBytes counts the bytes of keys and values that attention read, each cell once a block of rows of one sequence.
 	KVBytes uint64
 }
@@ -144,7 +147,13 @@ func vectors(p matmul.Path) vec.Kernels {
 func (b *Backend) Name() string { return "cpu" }
 
 // Stats gives the counters.
-func (b *Backend) Stats() Stats { return b.stats }
+func (b *Backend) Stats() Stats {
+	s := b.stats
+	for _, m := range b.scratch.matmul {
+		s.ProductBytes += m.Asked()
+	}
+	return s
+}
 
 // Path is the instruction path in use.
 func (b *Backend) Path() string { return b.stats.Path }

@@ -40,8 +40,8 @@ func sequences(n int) (rows []engine.Row) {
 // TestGuardBytesPerToken: a step of decode reads every tensor of the file once, and of the embedding one row for each token; of the cache
 // every cell once. With several sequences in a step the weights are still read once.
 //
-// Seen failing with ffn_down multiplied twice in a block (models-qwen), and with whole chunks of 128 cells counted as read in attention
-// (backend-cpu).
+// Seen failing with ffn_down multiplied twice in a block (models-qwen), with whole chunks of 128 cells counted as read in attention, and with
+// each product called twice, or once for each row (backend-cpu).
 func TestGuardBytesPerToken(t *testing.T) {
 	for _, name := range guarded {
 		for _, kv := range []kvformat.Format{kvformat.F16, kvformat.Q8_0} {
@@ -58,7 +58,7 @@ func TestGuardBytesPerToken(t *testing.T) {
 					after := stats()
 					require.EqualValues(t, 8, after.Runs-before.Runs, "one program a step")
 
-					var weights int64
+					var weights, matrices int64
 					for _, x := range m.File().Tensors() {
 						row := x.Size
 						if x.Name == "token_embd.weight" {
@@ -69,8 +69,12 @@ func TestGuardBytesPerToken(t *testing.T) {
 							weights += int64(seqs) * row
 						}
 						weights += x.Size
+						if _, untied := m.File().Tensor("output.weight"); len(x.Shape) == 2 && !(untied && x.Name == "token_embd.weight") {
+							matrices += x.Size
+						}
 					}
 					require.EqualValues(t, 8*weights, after.WeightBytes-before.WeightBytes)
+					require.EqualValues(t, 8*matrices, after.ProductBytes-before.ProductBytes, "kernels are called for each row of a matrix once")
 
 					cfg := m.Config()
 					rowBytes, err := kv.RowBytes(cfg.HeadDim)

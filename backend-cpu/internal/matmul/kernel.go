@@ -68,7 +68,14 @@ func (k *Kernel) Path() Path { return k.path }
 type Scratch struct {
 	row   levels
 	panel panel
+	asked uint64
 }
+
+// Asked counts the bytes of the weights that products were called for with this scratch: all of a weight once where each of its outputs was
+// computed once.
+func (s *Scratch) Asked() uint64 { return s.asked }
+
+func (s *Scratch) ask(w Weight, outputs int) { s.asked += uint64(outputs * w.Type.RowBytes(w.Cols)) }
 
 // Mul computes dst[r*stride+o] = sum over c of w[o][c] * x[r][c] for outputs o in [o0,o1) and all rows r of acts, by the formula of
 // w's type. Calls for disjoint outputs may run at the same time, each with a Scratch of its own.
@@ -84,6 +91,7 @@ func (k *Kernel) Mul(dst []float32, stride int, w Weight, acts *Acts, o0, o1 int
 	if o0 >= o1 || acts.rows == 0 {
 		return
 	}
+	s.ask(w, o1-o0)
 	if k.path == Generic || !mulVector(k.path, dst, stride, w, acts, o0, o1, s) {
 		mulGeneric(dst, stride, w, acts, o0, o1, s)
 	}
@@ -101,6 +109,7 @@ func (k *Kernel) MulFloat(dst []float32, stride int, w Weight, x []float32, xStr
 	if o0 >= o1 || rows == 0 {
 		return
 	}
+	s.ask(w, o1-o0)
 	if k.path == Generic || !mulFloatVector(k.path, dst, stride, w, x, xStride, rows, o0, o1, s) {
 		mulFloatGeneric(dst, stride, w, x, xStride, rows, o0, o1)
 	}
