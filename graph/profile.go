@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -123,28 +125,47 @@ func WriteProfile(w io.Writer, list []Profile, readBytes, int8MACs float64) erro
 	return nil
 }
 
+// table fits a terminal of 80 columns if names are no longer than those of the CPU's work: with rates of products there is no room for the
+// time of a call.
 func (p *Profile) table(w io.Writer, readBytes, int8MACs float64) error {
 	products := slices.ContainsFunc(p.Lines, func(l ProfileLine) bool { return l.MACs > 0 })
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "work\tcalls\tms\tshare\tµs a call\tMB\tGB/s\tof read\t")
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 1, ' ', tabwriter.AlignRight)
 	if products {
-		fmt.Fprint(t, "GMAC/s\tof int8\t")
+		fmt.Fprintln(t, "work\tcalls\tms\tshare\tMB\tGB/s\tof read\tGMAC/s\tof int8\t")
+	} else {
+		fmt.Fprintln(t, "work\tcalls\tms\tshare\tµs a call\tMB\tGB/s\tof read\t")
 	}
-	fmt.Fprintln(t)
 	for _, l := range p.Lines {
 		took := l.Time.Seconds() / float64(max(p.Workers, 1))
 		moved := "-"
 		if l.Bytes > 0 {
-			moved = fmt.Sprintf("%.1f", float64(l.Bytes)/1e6)
+			moved = short(1, float64(l.Bytes)/1e6)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%s\t%.2f\t%s\t%s\t", l.Name, l.Calls, took*1e3, percent(took, p.Time.Seconds()), ratio(took, float64(l.Calls))*1e6,
-			moved, rates(l.Bytes, took, readBytes))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t", l.Name, l.Calls, short(3, took*1e3), percent(took, p.Time.Seconds()))
 		if products {
-			fmt.Fprintf(t, "%s\t", rates(l.MACs, took, int8MACs))
+			fmt.Fprintf(t, "%s\t%s\t%s\t\n", moved, rates(l.Bytes, took, readBytes), rates(l.MACs, took, int8MACs))
+		} else {
+			fmt.Fprintf(t, "%.2f\t%s\t%s\t\n", ratio(took, float64(l.Calls))*1e6, moved, rates(l.Bytes, took, readBytes))
 		}
-		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := io.WriteString(w, line[1:]); err != nil { // the first column is set off like all others
+			return err
+		}
+	}
+	return nil
+}
+
+// short has fewer decimals for large numbers: nobody reads them.
+func short(decimals int, x float64) string {
+	if x >= 1000 {
+		decimals /= 2
+	}
+	return strconv.FormatFloat(x, 'f', decimals, 64)
 }
 
 // rates are two cells: n a second in thousand millions, and the share of the limit.

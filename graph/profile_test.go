@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,9 +39,9 @@ func TestWriteProfile(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"prompt: 1 step, 5.000 ms, means of 2 threads",
-		"work calls ms share µs a call MB GB/s of read GMAC/s of int8",
-		"product 4 4.000 80.0 % 1000.00 3.0 0.8 25.0 % 50.0 50.0 %",
-		"norm 2 1.000 20.0 % 500.00 - - - - -",
+		"work calls ms share MB GB/s of read GMAC/s of int8",
+		"product 4 4.000 80.0 % 3.0 0.8 25.0 % 50.0 50.0 %",
+		"norm 2 1.000 20.0 % - - - - -",
 		"decode: 3 steps, 4.000 ms, means of 2 threads",
 		"work calls ms share µs a call MB GB/s of read", // no column for what nothing has
 		"attention 1 4.000 100.0 % 4000.00 4.0 1.0 33.3 %",
@@ -49,6 +50,18 @@ func TestWriteProfile(t *testing.T) {
 	out.Reset()
 	require.NoError(t, WriteProfile(&out, profiled(), 0, 0))
 	assert.Regexp(t, `product .* 0\.8 +- +50\.0 +-\n`, out.String(), "rates, but no shares of limits that aren't known")
+}
+
+// A long prompt's table is as wide as a terminal.
+func TestProfileWidth(t *testing.T) {
+	p := Profile{Phase: PhasePrompt, Steps: 4, Workers: 1, Time: 9 * time.Second, Lines: []ProfileLine{
+		{Name: "Q4_K products, 512 rows", Calls: 22688, Time: 9 * time.Second, Bytes: 99e9, MACs: 1800e9}, {Name: "attention", Calls: 28, Time: time.Second, Bytes: 15e9}}}
+	var out strings.Builder
+	require.NoError(t, WriteProfile(&out, []Profile{p}, 10e9, 190e9))
+	for l := range strings.Lines(out.String()) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(l, "\n")), 80, l)
+	}
+	assert.Contains(t, out.String(), "\nQ4_K products, 512 rows 22688 9000.0 100.0 % 99000 11.0 110.0 %  200.0 105.3 %\n")
 }
 
 func TestAddProfiles(t *testing.T) {
