@@ -17,6 +17,7 @@ type compiler struct {
 
 	last   map[int]int          // by node whose rounded rows are wanted: index of the last node that wants them
 	acts   map[int]*matmul.Acts // those rounded already
+	both   map[int]bool         // by node: some product wants its rounded result in tables of both signs
 	tables map[graph.RopeAttr]*ropeTable
 	plans  map[int]int // by query heads a KV head: index into program.plans
 	floats int         // scratch floats a worker needs
@@ -25,11 +26,13 @@ type compiler struct {
 
 // Compile resolves a unit to steps. Errors name the node or the tensor.
 func (b *Backend) Compile(u *graph.Unit) (graph.Program, error) {
-	c := &compiler{b: b, u: u, p: &program{b: b, phase: u.Params.Phase()}, prep: &prepare{prof: b.prof}, last: map[int]int{}, acts: map[int]*matmul.Acts{},
+	c := &compiler{b: b, u: u, p: &program{b: b, phase: u.Params.Phase()}, prep: &prepare{prof: b.prof}, last: map[int]int{}, both: map[int]bool{}, acts: map[int]*matmul.Acts{},
 		tables: map[graph.RopeAttr]*ropeTable{}, plans: map[int]int{}}
 	for i, n := range u.Nodes {
 		if rounds(n) {
-			c.last[source(n.In[0]).ID] = i
+			id := source(n.In[0]).ID
+			c.last[id] = i
+			c.both[id] = c.both[id] || slices.ContainsFunc(factors(n), func(w *graph.Weight) bool { return b.kernel.WantsBothSigns(w.Type, n.In[0].Shape[0]) })
 		}
 	}
 	for i := 0; i < len(u.Nodes) && c.err == nil; i++ {
@@ -280,7 +283,7 @@ func (c *compiler) provide(n *graph.Node) *matmul.Acts {
 	if _, wanted := c.last[n.ID]; !wanted {
 		return nil
 	}
-	a := c.takeActs(n.Shape[0], n.Shape[1:].Elems())
+	a := c.takeActs(n.Shape[0], n.Shape[1:].Elems(), c.both[n.ID])
 	c.acts[n.ID] = a
 	return a
 }
@@ -325,11 +328,11 @@ func (c *compiler) wantsRounded(n *graph.Node) bool {
 }
 
 // takeActs gives rows of activations in a store that nobody uses until putActs: the smallest that they fit in, or else the largest.
-func (c *compiler) takeActs(rows, k int) *matmul.Acts {
+func (c *compiler) takeActs(rows, k int, both bool) *matmul.Acts {
 	free := c.b.scratch.acts
 	best := -1
 	for i, s := range free {
-		if best < 0 || s.Fits(rows, k) && (!free[best].Fits(rows, k) || s.Bytes() < free[best].Bytes()) || !free[best].Fits(rows, k) && s.Bytes() > free[best].Bytes() {
+		if best < 0 || s.Fits(rows, k, both) && (!free[best].Fits(rows, k, both) || s.Bytes() < free[best].Bytes()) || !free[best].Fits(rows, k, both) && s.Bytes() > free[best].Bytes() {
 			best = i
 		}
 	}
@@ -338,7 +341,7 @@ func (c *compiler) takeActs(rows, k int) *matmul.Acts {
 		store = free[best]
 		c.b.scratch.acts = slices.Delete(free, best, best+1)
 	}
-	a := store.Acts(rows, k)
+	a := store.Acts(rows, k, both)
 	c.p.acts = append(c.p.acts, a)
 	return a
 }

@@ -22,6 +22,7 @@ func main() {
 		directs()
 		spreader()
 		quantizer()
+		bothSigner()
 		dots()
 		probes()
 	case "avx512":

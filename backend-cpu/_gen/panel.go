@@ -20,12 +20,17 @@ const (
 	actSize = 48
 )
 
-// Signed panels, for 8-bit weights without VNNI. vpmaddubsw wants one side unsigned, so a record holds magnitudes, and for each level a mask that is
-// all ones where it is negative: x^mask is -x-1 there, and what that takes too little of is the same for all activations, the sum of
-// the negative levels' magnitudes. [8 groups]([16 rows][4 masks], [16 rows][4 magnitudes]), scales, those sums.
+// Signed panels, for 8-bit weights without VNNI. vpmaddubsw wants one side unsigned, so a record holds magnitudes, and for each level the place
+// of the activation that it is multiplied with in a table of 16 bytes: 8 activations, then the same negated. vpshufb looks up on ports that products
+// don't want; changing signs by xor or vpsignb takes theirs. [8 groups]([16 rows][4 places], [16 rows][4 magnitudes]), scales.
 const (
-	signGroup  = 2 * groupSize
-	signScale  = 8 * signGroup
-	signOffset = signScale + 64
-	signSize   = signOffset + 64
+	signGroup = 2 * groupSize
+	signScale = 8 * signGroup
+	signSize  = signScale + 64
+)
+
+// The layout of a block of activations as such tables.
+const (
+	bothD    = 64
+	bothSize = 80
 )

@@ -108,3 +108,31 @@ func quantizer() {
 	}
 	JMP(LabelRef("rounded"))
 }
+
+// bothSigner writes tables of activations and of the same negated.
+func bothSigner() {
+	TEXT("bothSignsAVX2", NOSPLIT, "func(out, acts *byte, blocks int)")
+	Doc("bothSignsAVX2 makes tables of rounded blocks: 8 activations, then the same negated, four times, and the scale.")
+	out := Load(Param("out"), GP64()).(Register)
+	acts := Load(Param("acts"), GP64()).(Register)
+	n := Load(Param("blocks"), GP64()).(GPVirtual)
+	VPXOR(Y3, Y3, Y3)
+	d := GP32()
+	Label("block")
+	VMOVDQU(Mem{Base: acts}, Y0)
+	VPSUBB(Y0, Y3, Y1)
+	VPUNPCKHQDQ(Y1, Y0, Y2)
+	VPUNPCKLQDQ(Y1, Y0, Y0)
+	VMOVDQU(X0, Mem{Base: out})
+	VMOVDQU(X2, Mem{Base: out, Disp: 16})
+	VEXTRACTI128(U8(1), Y0, Mem{Base: out, Disp: 32})
+	VEXTRACTI128(U8(1), Y2, Mem{Base: out, Disp: 48})
+	MOVL(Mem{Base: acts, Disp: actD}, d)
+	MOVL(d, Mem{Base: out, Disp: bothD})
+	ADDQ(U8(actSize), acts)
+	ADDQ(U8(bothSize), out)
+	DECQ(n)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}

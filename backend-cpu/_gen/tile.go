@@ -11,7 +11,7 @@ import (
 // kind says how the levels of a panel become weights.
 type kind struct {
 	name   string
-	signed bool // levels are magnitudes and sign masks; else unsigned bytes
+	signed bool // levels are magnitudes and places in tables of activations; else unsigned bytes
 	flush  int  // groups of 4 columns whose products fit 16-bit sums
 	shift  int  // level 1<<shift stands for zero; negative: none
 	min    bool // weights have a minimum
@@ -70,11 +70,21 @@ func tile(k kind, tokens int) {
 	out := func(t, v int) Mem { return rows(dst, stride, stride3, t, 32*v) }
 	all := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 	acc := func(v, t int) VecPhysical { return all[2*t+v] }
-	fInReg := tokens <= 2
-	facc := func(v, t int) VecPhysical { return all[4+2*t+v] }
+	w, x, y, ones, z := []VecPhysical{Y8, Y9}, Y12, Y13, Y14, Y15
+	// Sums stand in registers as far as there are any, in tmp else.
+	var sums []VecPhysical
+	switch {
+	case tokens <= 2:
+		sums = all[4:]
+	case k.signed: // which has nothing in x when it comes to scales
+		z, sums = x, []VecPhysical{Y10, Y11, Y15}
+	default:
+		sums = []VecPhysical{Y10, Y11}
+	}
+	inReg := func(v, t int) bool { return 2*t+v < len(sums) }
+	facc := func(v, t int) VecPhysical { return sums[2*t+v] }
 	fmem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 32 * (2*t + v)} }
 	imem := func(v, t int) Mem { return Mem{Base: tmp, Disp: 256 + 32*(2*t+v)} }
-	w, mask, x, y, ones, z := []VecPhysical{Y8, Y9}, []VecPhysical{Y10, Y11}, Y12, Y13, Y14, Y15
 
 	each := func(f func(v, t int)) {
 		for t := range tokens {
@@ -93,7 +103,7 @@ func tile(k kind, tokens int) {
 	JZ(LabelRef("add"))
 	VPXOR(y, y, y)
 	each(func(v, t int) {
-		if fInReg {
+		if inReg(v, t) {
 			VPXOR(facc(v, t), facc(v, t), facc(v, t))
 		} else {
 			VMOVUPS(y, fmem(v, t))
@@ -102,7 +112,7 @@ func tile(k kind, tokens int) {
 	JMP(LabelRef("block"))
 	Label("add")
 	each(func(v, t int) {
-		if fInReg {
+		if inReg(v, t) {
 			VMOVUPS(out(t, v), facc(v, t))
 		} else {
 			VMOVUPS(out(t, v), y)
@@ -110,43 +120,43 @@ func tile(k kind, tokens int) {
 		}
 	})
 	Label("block")
-	nh, ng, size, scaleAt := 1, 8, recSize, recScale
+	nh, ng, size, scaleAt, d, blockSize := 1, 8, recSize, recScale, actD, actSize
 	switch {
 	case k.halves:
 		nh, ng = 2, 4
 	case k.signed:
-		size, scaleAt = signSize, signScale
+		size, scaleAt, d, blockSize = signSize, signScale, bothD, bothSize
 	}
 	for h := range nh {
 		for g0 := 0; g0 < ng; g0++ {
 			g := h*ng + g0
 			for v := range 2 {
+				at := g*groupSize + 32*v
 				if k.signed {
-					VMOVDQU(Mem{Base: p, Disp: g*signGroup + 32*v}, mask[v])
-					VMOVDQU(Mem{Base: p, Disp: g*signGroup + groupSize + 32*v}, w[v])
-				} else {
-					VMOVDQU(Mem{Base: p, Disp: g*groupSize + 32*v}, w[v])
+					at = g*signGroup + groupSize + 32*v
 				}
+				VMOVDQU(Mem{Base: p, Disp: at}, w[v])
 			}
 			// Both products before both sums: the multipliers are on other ports than most of what adds, and are found free more often so.
 			for t := range tokens {
-				VPBROADCASTD(act(t, 4*g), x)
 				if k.signed {
-					VPXOR(mask[0], x, y)
-					VPXOR(mask[1], x, x)
+					VBROADCASTI128(act(t, g/2*16), x)
+					VPSHUFB(Mem{Base: p, Disp: g * signGroup}, x, y)
+					VPSHUFB(Mem{Base: p, Disp: g*signGroup + 32}, x, x)
 					VPMADDUBSW(y, w[0], y)
 					VPMADDUBSW(x, w[1], x)
+					if g == 0 {
+						VPMADDWD(ones, y, acc(0, t))
+						VPMADDWD(ones, x, acc(1, t))
+						continue
+					}
 					VPMADDWD(ones, y, y)
 					VPMADDWD(ones, x, x)
-					if g == 0 {
-						VPADDD(Mem{Base: p, Disp: signOffset}, y, acc(0, t))
-						VPADDD(Mem{Base: p, Disp: signOffset + 32}, x, acc(1, t))
-					} else {
-						VPADDD(y, acc(0, t), acc(0, t))
-						VPADDD(x, acc(1, t), acc(1, t))
-					}
+					VPADDD(y, acc(0, t), acc(0, t))
+					VPADDD(x, acc(1, t), acc(1, t))
 					continue
 				}
+				VPBROADCASTD(act(t, 4*g), x)
 				if g0%k.flush == 0 {
 					VPMADDUBSW(x, w[0], acc(0, t))
 					VPMADDUBSW(x, w[1], acc(1, t))
@@ -186,7 +196,7 @@ func tile(k kind, tokens int) {
 				}
 				VPSRAD(U8(7-k.shift), x, x)
 			}
-			VBROADCASTSS(act(t, actD), y)
+			VBROADCASTSS(act(t, d), y)
 			if k.min {
 				VBROADCASTSS(act(t, actDS), w[0])
 			}
@@ -198,7 +208,7 @@ func tile(k kind, tokens int) {
 				VCVTDQ2PS(i, i)
 				VMULPS(Mem{Base: p, Disp: scaleAt + 32*v}, y, z)
 				sum := i
-				if fInReg {
+				if inReg(v, t) {
 					sum = facc(v, t)
 					VFMADD231PS(i, z, sum)
 				} else {
@@ -207,18 +217,18 @@ func tile(k kind, tokens int) {
 				if k.min {
 					VFMADD231PS(Mem{Base: p, Disp: recMin + 32*v}, w[0], sum)
 				}
-				if !fInReg {
+				if !inReg(v, t) {
 					VMOVUPS(i, fmem(v, t))
 				}
 			}
 		}
 	}
 	ADDQ(U32(size), p)
-	ADDQ(U8(actSize), a)
+	ADDQ(U8(blockSize), a)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	each(func(v, t int) {
-		if fInReg {
+		if inReg(v, t) {
 			VMOVUPS(facc(v, t), out(t, v))
 		} else {
 			VMOVUPS(fmem(v, t), y)

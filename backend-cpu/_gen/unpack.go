@@ -157,31 +157,25 @@ func unpackers() {
 				}
 			}
 		})
-	unpacker("unpackSignedQ8_0", "takes 8 rows of Q8_0 apart, to a panel of magnitudes and signs.", 34, signSize, func() {
+	unpacker("unpackSignedQ8_0", "takes 8 rows of Q8_0 apart, to a panel of magnitudes and places.", 34, signSize, func() {
 		VPXOR(Y12, Y12, Y12)
-		bytes32(1, Y14)
-		dwords(0x00010001, Y15)
+		bytes32(8, Y11)
+		dwords(0x03020100, Y14)
+		dwords(0x07060504, Y15)
 	}, func(r rows8, dst Register, _ Mem) {
-		zero, ones8, ones16, offset := Y12, Y14, Y15, Y11
+		zero, eight, place := Y12, Y11, []VecPhysical{Y14, Y15}
 		r.halves(0, Y13)
 		VMOVUPS(Y13, Mem{Base: dst, Disp: signScale})
 		for h := range 2 {
 			for k, v := range r.transpose16(2+16*h, work) {
 				VPCMPGTB(v, zero, Y8)
 				VPABSB(v, Y9)
+				VPAND(eight, Y8, Y8)
+				VPOR(place[k%2], Y8, Y8) // groups 4h+k, two of them share a table
 				VMOVDQU(Y8, Mem{Base: dst, Disp: (4*h + k) * signGroup})
 				VMOVDQU(Y9, Mem{Base: dst, Disp: (4*h+k)*signGroup + groupSize})
-				VPAND(Y9, Y8, Y8)
-				if h == 0 && k == 0 {
-					VPMADDUBSW(ones8, Y8, offset)
-					continue
-				}
-				VPMADDUBSW(ones8, Y8, Y8)
-				VPADDW(Y8, offset, offset)
 			}
 		}
-		VPMADDWD(ones16, offset, offset)
-		VMOVDQU(offset, Mem{Base: dst, Disp: signOffset})
 	})
 	small := func(name string, size, qs, qh, min int) {
 		consts := func() {

@@ -7,6 +7,7 @@ import (
 const (
 	blockLen  = 32 // activations rounded with one scale
 	blockSize = 48 // bytes of a block, as the assembly steps over it
+	bothSize  = 80 // likewise of a block of both signs
 )
 
 // block is 32 activations rounded to int8, x ≈ d*q, with what the kernels need of them. Assembly knows its layout.
@@ -18,26 +19,48 @@ type block struct {
 	n16 int32   // -128 times the sum of the first 16 of q
 }
 
+// both is a block as tables for kernels that multiply magnitudes of weights: they look up activations by column and sign. Assembly
+// knows its layout.
+type both struct {
+	q [4][2][8]int8 // 8 activations, and the same negated
+	d float32
+	_ [12]byte
+}
+
 // Acts holds activation rows rounded to int8 in blocks of 32. Its storage is reused from step to step.
 type Acts struct {
 	rows, k int
 	blocks  []block // [rows][k/32]
-	store   *Store  // where blocks lie, or nil: memory of its own
+	both    []both  // likewise, or nil: read by products for which Kernel.WantsBothSigns says so
+	store   *Store  // where they lie, or nil: memory of its own
 }
 
 // Store is memory for Acts of any shapes, of which one at a time is in use. It grows to the largest.
-type Store struct{ blocks []block }
+type Store struct {
+	blocks []block
+	both   []both
+}
 
-// Acts gives rows of k values in the store, k a multiple of 32. Contents are undefined until Quantize fills them.
-func (s *Store) Acts(rows, k int) *Acts {
+// Acts gives rows of k values in the store, k a multiple of 32, with or without tables of both signs. Contents are undefined until Quantize
+// fills them.
+func (s *Store) Acts(rows, k int, bothSigns bool) *Acts {
 	a := &Acts{store: s}
 	a.Reset(rows, k)
 	s.blocks = a.blocks[:cap(a.blocks)]
+	if n := len(a.blocks); bothSigns {
+		if len(s.both) < n {
+			s.both = make([]both, n)
+		}
+		a.both = s.both[:n]
+	}
 	return a
 }
 
 // Fits reports whether rows of k values need no growth.
-func (s *Store) Fits(rows, k int) bool { return padRows(rows)*k/blockLen <= len(s.blocks) }
+func (s *Store) Fits(rows, k int, bothSigns bool) bool {
+	n := padRows(rows) * k / blockLen
+	return n <= len(s.blocks) && (!bothSigns || n <= len(s.both))
+}
 
 // padRows is how many rows there is memory for: where one is missing to a number that kernels take at once, they may read another one, of
 // any contents.
@@ -49,16 +72,25 @@ func padRows(rows int) int {
 }
 
 // Bytes is the store's size.
-func (s *Store) Bytes() int { return len(s.blocks) * blockSize }
+func (s *Store) Bytes() int { return len(s.blocks)*blockSize + len(s.both)*bothSize }
 
 // Refresh follows the store, which may have moved when others made it grow.
-func (a *Acts) Refresh() { a.blocks = a.store.blocks[:len(a.blocks)] }
+func (a *Acts) Refresh() {
+	a.blocks = a.store.blocks[:len(a.blocks)]
+	if a.both != nil {
+		a.both = a.store.both[:len(a.blocks)]
+	}
+}
 
 // Store is where the rows lie.
 func (a *Acts) Store() *Store { return a.store }
 
-// NewActs makes room for rows*k values; more is made by Reset when needed.
-func NewActs(rows, k int) *Acts { return &Acts{blocks: make([]block, 0, rows*k/blockLen)} }
+// NewActs makes room for rows*k values; more is made by Reset when needed. Acts that have memory of their own always have tables of both
+// signs.
+func NewActs(rows, k int) *Acts {
+	n := rows * k / blockLen
+	return &Acts{blocks: make([]block, 0, n), both: make([]both, 0, n)}
+}
 
 // Reset sets the shape: rows of k values, k a multiple of 32. Contents are undefined until Quantize fills them.
 func (a *Acts) Reset(rows, k int) {
@@ -73,6 +105,13 @@ func (a *Acts) Reset(rows, k int) {
 		a.blocks = make([]block, all)
 	}
 	a.rows, a.k, a.blocks = rows, k, a.blocks[:n]
+	if a.store != nil {
+		return
+	}
+	if cap(a.both) < n {
+		a.both = make([]both, n)
+	}
+	a.both = a.both[:n]
 }
 
 // Rows and K give the shape.
@@ -106,7 +145,11 @@ func (a *Acts) Round(p Path, x []float32, r, k0 int) (finite bool) {
 	if len(x)%blockLen != 0 || k0%blockLen != 0 || k0 < 0 || k0+len(x) > a.k || nb == 0 {
 		panic("matmul: part of a row of activations outside the row")
 	}
-	return quantizeRow(p, a.blocks[at:at+nb], x)
+	finite = quantizeRow(p, a.blocks[at:at+nb], x)
+	if a.both != nil {
+		bothSigns(p, a.both[at:at+nb], a.blocks[at:at+nb])
+	}
+	return finite
 }
 
 // quantizeGeneric rounds len(out)*32 values.
@@ -152,4 +195,14 @@ func quantizeGeneric(out []block, x []float32) (finite bool) {
 		o.n32, o.n16 = -128*s32, -128*s16
 	}
 	return finite
+}
+
+// bothSignsGeneric makes the tables of rounded blocks.
+func bothSignsGeneric(out []both, blocks []block) {
+	for i := range blocks {
+		for j, q := range blocks[i].q {
+			out[i].q[j/8][0][j%8], out[i].q[j/8][1][j%8] = q, -q
+		}
+		out[i].d = blocks[i].d
+	}
 }

@@ -7,7 +7,7 @@ package matmul
 // unpackQ8_0 takes 8 rows of Q8_0 apart; bias is added to the levels.
 func unpackQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
-// unpackSignedQ8_0 takes 8 rows of Q8_0 apart, to a panel of magnitudes and signs.
+// unpackSignedQ8_0 takes 8 rows of Q8_0 apart, to a panel of magnitudes and places.
 func unpackSignedQ8_0(dst *byte, src *byte, stride int, steps int, ahead int, bias uint64)
 
 // unpackQ4_0 takes 8 rows of Q4_0 apart; bias is added to the levels of types without minimums.
@@ -186,6 +186,9 @@ func spread8(dst *float32, stride int, src *float32, srcStride int)
 
 // quantizeAVX2 rounds blocks of 32 activations and gives the bits of the largest magnitude.
 func quantizeAVX2(out *byte, x *float32, blocks int) (top uint32)
+
+// bothSignsAVX2 makes tables of rounded blocks: 8 activations, then the same negated, four times, and the scale.
+func bothSignsAVX2(out *byte, acts *byte, blocks int)
 
 // dotF32x4x1 multiplies 4 weight rows with 1 rows of activations, groups of 16 columns. Strides are in bytes.
 func dotF32x4x1(dst *float32, stride int, w *byte, wStride int, x *float32, xStride int, groups int)

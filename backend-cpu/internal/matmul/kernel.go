@@ -64,6 +64,9 @@ func New(p Path) (*Kernel, error) {
 // Path is the path in use.
 func (k *Kernel) Path() Path { return k.path }
 
+// WantsBothSigns reports whether Mul of so many rows of activations by weights of type t needs tables of both signs in them.
+func (k *Kernel) WantsBothSigns(t quant.Type, rows int) bool { return wantsBoth(k.path, t, rows) }
+
 // Scratch is one worker's memory. The zero value is ready; it grows on first use and is then reused.
 type Scratch struct {
 	row   levels

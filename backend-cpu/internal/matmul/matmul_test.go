@@ -250,14 +250,14 @@ func TestRowBeyond(t *testing.T) {
 		for n := 1; n <= FewRows; n++ {
 			w := weights(rng, typ, rows, cols, ordinary)
 			store := new(Store)
-			before := store.Acts(FewRows, cols)
+			before := store.Acts(FewRows, cols, false)
 			before.Quantize(Generic, activations(rng, FewRows*cols, wild), cols, 0, FewRows, 0, cols)
 			for i := range before.blocks {
 				before.blocks[i].d = float32(math.NaN())
 			}
 			var own Acts
 			own.Reset(n, cols)
-			for _, acts := range []*Acts{store.Acts(n, cols), &own} {
+			for _, acts := range []*Acts{store.Acts(n, cols, false), &own} {
 				acts.Quantize(Generic, activations(rng, n*cols, ordinary), cols, 0, n, 0, cols)
 				want := make([]float32, n*rows)
 				generic.Mul(want, rows, w, acts, 0, rows, new(Scratch))

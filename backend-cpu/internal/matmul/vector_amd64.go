@@ -13,7 +13,7 @@ import (
 const (
 	panelRows  = 16
 	recSize    = 640  // bytes of 32 columns of a panel: levels, scales, minimums; see _gen/panel.go
-	signedSize = 1152 // likewise of one of magnitudes and signs
+	signedSize = 1088 // likewise of one of magnitudes and places
 	pairRows   = 6    // activation rows that a tile of two panels takes
 	tileRows   = 12   // the most activation rows that a tile takes
 	thinCols   = 512  // columns of a panel for few activation rows
@@ -67,7 +67,7 @@ type recipe struct {
 	tiles  []tileFunc // by index into tileSizes
 	pair   tileFunc   // of pairRows activation rows and two panels side by side, or nil
 	quad   tileFunc   // likewise of four panels
-	signed bool       // panels of magnitudes and signs
+	signed bool       // panels of magnitudes and places: see bothSigns
 }
 
 func (rc *recipe) recSize() int {
@@ -163,6 +163,9 @@ func mulVector(p Path, dst []float32, stride int, w Weight, a *Acts, o0, o1 int,
 		return true
 	}
 	rc := recipeOf(p, w.Type)
+	if rc.signed && a.both == nil {
+		panic("matmul: activations without tables of both signs")
+	}
 	if a.rows <= FewRows { // which is no more than tileRows
 		o0 = s.panel.mulStreams(rc, dst, stride, w, a, o0, o1)
 	}
@@ -210,7 +213,7 @@ func (p *panel) panels(rc recipe, dst []float32, stride int, w Weight, a *Acts, 
 			count, done = 2, m-m%pairRows
 		}
 		if done > 0 {
-			p.call(tile, dst[r*stride+o+i:], stride, a, r, done/pairRows, p.at(rc, i, width), c, width)
+			p.call(tile, false, dst[r*stride+o+i:], stride, a, r, done/pairRows, p.at(rc, i, width), c, width)
 		}
 		for range count {
 			if done < m {
@@ -281,20 +284,36 @@ func (p *panel) rows(rc recipe, dst []float32, stride int, a *Acts, r, n int, le
 	at := 0
 	for i := len(rc.tiles) - 1; at < n; i-- {
 		if times := (n - at) / tileSizes[i]; times > 0 {
-			p.call(rc.tiles[i], dst[at*stride:], stride, a, r+at, times, levels, c, width)
+			p.call(rc.tiles[i], rc.signed, dst[at*stride:], stride, a, r+at, times, levels, c, width)
 			at += times * tileSizes[i]
 		}
 	}
 }
 
 // call runs a tile for activation rows from r on. Columns from 0 on set dst, others add to it.
-func (p *panel) call(tile tileFunc, dst []float32, stride int, a *Acts, r, times int, levels *byte, c, width int) {
-	nb, fresh := a.k/blockLen, 0
+func (p *panel) call(tile tileFunc, signed bool, dst []float32, stride int, a *Acts, r, times int, levels *byte, c, width int) {
+	nb, fresh, size := a.k/blockLen, 0, blockSize
 	if c == 0 {
 		fresh = 1
 	}
-	acts := (*byte)(unsafe.Pointer(&a.blocks[r*nb+c/blockLen]))
-	tile(&dst[0], 4*stride, levels, acts, nb*blockSize, width/blockLen, times, fresh, &p.tmp[0])
+	acts := unsafe.Pointer(&a.blocks[r*nb+c/blockLen])
+	if signed {
+		acts, size = unsafe.Pointer(&a.both[r*nb+c/blockLen]), bothSize
+	}
+	tile(&dst[0], 4*stride, levels, (*byte)(acts), nb*size, width/blockLen, times, fresh, &p.tmp[0])
+}
+
+// wantsBoth reports whether products of so many rows of activations by weights of type t read them from tables of both signs.
+func wantsBoth(p Path, t quant.Type, rows int) bool {
+	return p == AVX2 && rows > directMax(p, t) && recipeOf(p, t).signed
+}
+
+func bothSigns(p Path, out []both, blocks []block) {
+	if p == Generic {
+		bothSignsGeneric(out, blocks)
+		return
+	}
+	bothSignsAVX2((*byte)(unsafe.Pointer(&out[0])), (*byte)(unsafe.Pointer(&blocks[0])), len(blocks))
 }
 
 func quantizeRow(p Path, out []block, x []float32) bool {
