@@ -17,13 +17,12 @@ const (
 	pairRows   = 6    // activation rows that a tile of two panels takes
 	tileRows   = 12   // the most activation rows that a tile takes
 	thinCols   = 512  // columns of a panel for few activation rows
-	fatCols    = 1024 // for many: it stays in a 32 KiB first-level cache, beside the activations that pass
-	signedCols = 640  // likewise of a signed one
+	fatCols    = 1024 // for many: it stays in a 32 KiB first-level cache, beside the activations that pass (a signed one just doesn't)
 	pairCols   = 768  // likewise of one of two: processors with VNNI have 48 KiB
 	maxPanels  = 8    // that are unpacked at a time
 	passRows   = 48   // activation rows that pass them at a time: all of it stays in a 512 KiB second-level cache
 	tmpSize    = 1536 // bytes that a tile keeps its sums in
-	levelsSize = maxPanels * max(fatCols/blockLen*recSize, signedCols/blockLen*signedSize)
+	levelsSize = maxPanels * fatCols / blockLen * max(recSize, signedSize)
 )
 
 func vectorPaths() (paths []Path) {
@@ -80,10 +79,7 @@ func (rc *recipe) recSize() int {
 // cols is the number of columns of a panel: cols in about equal parts that fit the first-level cache.
 func (rc *recipe) cols(cols, elems int) int {
 	most := fatCols
-	switch {
-	case rc.signed:
-		most = signedCols
-	case rc.pair != nil:
+	if rc.pair != nil {
 		most = pairCols
 	}
 	parts := (cols + most - 1) / most
