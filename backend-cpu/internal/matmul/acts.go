@@ -105,7 +105,8 @@ func (a *Acts) Reset(rows, k int) {
 		a.blocks = make([]block, all)
 	}
 	a.rows, a.k, a.blocks = rows, k, a.blocks[:n]
-	if a.store != nil {
+	if a.store != nil { // which gives them to those who ask
+		a.both = nil
 		return
 	}
 	if cap(a.both) < n {

@@ -189,6 +189,9 @@ func TestQuantizeAllPaths(t *testing.T) {
 				require.Equal(t, bits([]float32{w.d, w.ds}), bits([]float32{g.d, g.ds}), "%s %s block %d", p, f, i)
 				g.d, g.ds, w.d, w.ds = 0, 0, 0, 0
 				require.Equal(t, w, g, "%s %s block %d", p, f, i)
+				gb, wb := got.both[i], want.both[i]
+				require.Equal(t, wb.q, gb.q, "%s %s tables of block %d", p, f, i)
+				require.Equal(t, bits([]float32{want.blocks[i].d}), bits([]float32{gb.d}), "%s %s tables of block %d", p, f, i)
 			}
 		}
 	}
@@ -321,6 +324,27 @@ func TestMulDoesNotAllocate(t *testing.T) {
 		}
 		step()
 		require.Zero(t, testing.AllocsPerRun(5, step), "%s", p)
+	}
+}
+
+// Products that read tables of both signs say so, and get none by chance from acts that were made without.
+func TestBothSigns(t *testing.T) {
+	for _, p := range Available() {
+		k, err := New(p)
+		require.NoError(t, err)
+		for typ, want := range map[quant.Type]bool{quant.Q8_0: p == AVX2, quant.Q4_0: false, quant.Q6_K: false} {
+			require.Equal(t, want, k.WantsBothSigns(typ, FewRows+1), "%s %s", p, typ)
+			require.False(t, k.WantsBothSigns(typ, FewRows), "%s %s", p, typ)
+		}
+		w := Weight{Type: quant.Q8_0, Rows: 32, Cols: 64, Data: make([]byte, 32*68)}
+		acts := new(Store).Acts(FewRows+1, 64, false)
+		require.True(t, acts.Quantize(p, make([]float32, (FewRows+1)*64), 64, 0, FewRows+1, 0, 64))
+		mul := func() { k.Mul(make([]float32, (FewRows+1)*32), 32, w, acts, 0, 32, new(Scratch)) }
+		if p == AVX2 {
+			require.PanicsWithValue(t, "matmul: activations without tables of both signs", mul)
+		} else {
+			require.NotPanics(t, mul)
+		}
 	}
 }
 
