@@ -90,19 +90,7 @@ func (d *direct) write() {
 	Label("call")
 	src := Load(Param("src"), GP64()).(Register)
 	d.r = newRows8(src, Load(Param("stride"), GP64()).(Register))
-	a := Load(Param("acts"), GP64()).(Register)
-	d.a = rows8{lo: a}
-	if d.tokens > 1 {
-		d.a.s = Load(Param("actStride"), GP64()).(Register)
-	}
-	if d.tokens > 2 {
-		d.a.s3 = GP64()
-		LEAQ(Mem{Base: d.a.s, Index: d.a.s, Scale: 2}, d.a.s3)
-	}
-	if d.tokens > 4 {
-		d.a.hi = GP64()
-		LEAQ(Mem{Base: a, Index: d.a.s, Scale: 4}, d.a.hi)
-	}
+	d.a = actRows(d.tokens)
 	steps := Load(Param("steps"), GP64()).(GPVirtual)
 	ahead := Load(Param("ahead"), GP64()).(GPVirtual)
 	d.tmp = Load(Param("tmp"), GP64()).(Register)
@@ -125,7 +113,7 @@ func (d *direct) write() {
 		t.body(d)
 	}
 	d.r.advance(t.size)
-	ADDQ(U32(t.blocks*actSize), a)
+	ADDQ(U32(t.blocks*actSize), d.a.lo)
 	if d.tokens > 4 {
 		ADDQ(U32(t.blocks*actSize), d.a.hi)
 	}
@@ -144,6 +132,23 @@ func directHead(name, typ string, rows, tokens int) {
 	Doc(fmt.Sprintf("%s multiplies %d rows of %s weights, stride bytes apart, with %d rows of activations, to dst [%d][%d]; calls times, "+
 		"each with the weights rowBytes further on and dst dstStride bytes. It prefetches ahead bytes further on; tmp has 8 panel records.",
 		name, rows, typ, tokens, tokens, rows))
+}
+
+// actRows loads where the rows of activations lie.
+func actRows(tokens int) rows8 {
+	a := rows8{lo: Load(Param("acts"), GP64()).(Register)}
+	if tokens > 1 {
+		a.s = Load(Param("actStride"), GP64()).(Register)
+	}
+	if tokens > 2 {
+		a.s3 = GP64()
+		LEAQ(Mem{Base: a.s, Index: a.s, Scale: 2}, a.s3)
+	}
+	if tokens > 4 {
+		a.hi = GP64()
+		LEAQ(Mem{Base: a.lo, Index: a.s, Scale: 4}, a.hi)
+	}
+	return a
 }
 
 // directNext goes on to the next call, or returns.

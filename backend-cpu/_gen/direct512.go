@@ -85,18 +85,7 @@ func (d *directV) write() {
 	}
 	Label("call")
 	d.r = newRows16(Load(Param("src"), GP64()).(Register), Load(Param("stride"), GP64()).(Register))
-	d.a = rows8{lo: Load(Param("acts"), GP64()).(Register)}
-	if d.tokens > 1 {
-		d.a.s = Load(Param("actStride"), GP64()).(Register)
-	}
-	if d.tokens > 2 {
-		d.a.s3 = GP64()
-		LEAQ(Mem{Base: d.a.s, Index: d.a.s, Scale: 2}, d.a.s3)
-	}
-	if d.tokens > 4 {
-		d.a.hi = GP64()
-		LEAQ(Mem{Base: d.a.lo, Index: d.a.s, Scale: 4}, d.a.hi)
-	}
+	d.a = actRows(d.tokens)
 	steps := Load(Param("steps"), GP64()).(GPVirtual)
 	d.tmp = Load(Param("tmp"), GP64()).(Register)
 	for i := range d.tokens {
