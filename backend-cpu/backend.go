@@ -4,7 +4,6 @@ package backendcpu
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/minfer-go/minfer/backend-cpu/internal/attn"
@@ -177,7 +176,6 @@ func (b *Backend) Close() error {
 }
 
 type weight struct {
-	meta   graph.Weight
 	data   []byte
 	vector []float32 // of F32 tensors with one dimension: norms and biases
 }
@@ -194,8 +192,7 @@ func (b *Backend) RegisterWeight(w *graph.Weight, data []byte) error {
 	if want := w.Bytes(); int64(len(data)) != want {
 		return fmt.Errorf("backendcpu: tensor %q: %d bytes, %s of shape %s has %d", w.Name, len(data), w.Type, w.Shape, want)
 	}
-	r := &weight{meta: *w, data: data}
-	r.meta.Shape = slices.Clone(w.Shape)
+	r := &weight{data: data}
 	if len(w.Shape) == 1 && w.Type == quant.F32 {
 		r.vector = floatsOf(data)
 	}

@@ -188,10 +188,11 @@ func (c *compiler) node(n, next *graph.Node) (joined bool) {
 			break
 		}
 		if w := c.weight(n, n.Weights[0]); w != nil {
-			bytes := len(ids) * w.meta.Type.RowBytes(n.Shape[1])
+			typ := n.Weights[0].Type
+			bytes := len(ids) * typ.RowBytes(n.Shape[1])
 			c.p.weightBytes += uint64(bytes)
 			c.counted(kindLookup, sum{bytes: int64(bytes)})
-			c.op(kindLookup, &gather{c.mat(n), ids, w})
+			c.op(kindLookup, &gather{c.mat(n), ids, typ, w.data})
 		}
 	case graph.OpRoPE:
 		a := n.Attr.(graph.RopeAttr)

@@ -264,17 +264,17 @@ func (s *ffn) outputs(worker, lo, hi int) {
 
 // gather looks rows of a weight table up.
 type gather struct {
-	y     mat
-	ids   []int32
-	table *weight
+	y    mat
+	ids  []int32
+	typ  quant.Type
+	data []byte
 }
 
 func (s *gather) Run(worker, n int) error {
-	t := s.table.meta.Type
-	rowBytes := t.RowBytes(s.y.width)
+	rowBytes := s.typ.RowBytes(s.y.width)
 	r0, r1 := pool.Split(s.y.rows, 1, worker, n)
 	for r := r0; r < r1; r++ {
-		if err := quant.Dequantize(t, s.y.row(r), s.table.data[int(s.ids[r])*rowBytes:][:rowBytes]); err != nil {
+		if err := quant.Dequantize(s.typ, s.y.row(r), s.data[int(s.ids[r])*rowBytes:][:rowBytes]); err != nil {
 			return err
 		}
 	}
